@@ -1,0 +1,88 @@
+package metadata
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gregor-broker/gregor/log"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gregor-broker/gregor/wire/errcode"
+)
+
+func update(topics ...kmsg.UpdateMetadataRequestTopicState) *kmsg.UpdateMetadataRequest {
+	r := kmsg.NewPtrUpdateMetadataRequest()
+	r.ControllerID = 1
+	r.LiveBrokers = []kmsg.UpdateMetadataRequestLiveBroker{{
+		ID: 1, Endpoints: []kmsg.UpdateMetadataRequestLiveBrokerEndpoint{{ListenerName: "PLAINTEXT", Host: "h", Port: 9}},
+	}}
+	r.TopicStates = topics
+	return r
+}
+
+func topicState(name string, id byte, partitions ...kmsg.UpdateMetadataRequestTopicPartition) kmsg.UpdateMetadataRequestTopicState {
+	return kmsg.UpdateMetadataRequestTopicState{Topic: name, TopicID: [16]byte{id}, PartitionStates: partitions}
+}
+
+func led(partition, leader, epoch int32) kmsg.UpdateMetadataRequestTopicPartition {
+	return kmsg.UpdateMetadataRequestTopicPartition{
+		Partition: partition, Leader: leader, LeaderEpoch: epoch, Replicas: []int32{1}, ISR: []int32{1},
+	}
+}
+
+func TestApplyMergesPartitionsAndReplacesBrokers(t *testing.T) {
+	c := NewCache()
+	c.Apply(update(topicState("t", 7, led(1, 1, 0))))
+	before := c.Image()
+	c.Apply(update(topicState("t", 7, led(0, 1, 4)), topicState("a", 8, led(0, 1, 0))))
+	now := c.Image()
+	if before.Partition("t", 0) != nil {
+		t.Error("an older image changed under its reader, or shows a partition it was never told of")
+	}
+	if p := now.Partition("t", 0); p == nil || p.LeaderEpoch != 4 {
+		t.Errorf("partition 0 is %+v, want epoch 4", p)
+	}
+	if now.Partition("t", 1) == nil || now.Partition("t", 2) != nil || now.Partition("t", -1) != nil {
+		t.Error("partition 1 must stay, 2 and -1 must not exist")
+	}
+	if got := now.TopicNames(); !slices.Equal(got, []string{"a", "t"}) {
+		t.Errorf("topics %v", got)
+	}
+	if b := now.Broker(1); b == nil || b.Endpoints["PLAINTEXT"].Port != 9 || now.Broker(2) != nil {
+		t.Errorf("broker 1 is %+v", b)
+	}
+}
+
+func TestApplyDeletesAndRecreates(t *testing.T) {
+	c := NewCache()
+	c.Apply(update(topicState("t", 7, led(0, 1, 5), led(1, 1, 5))))
+	if gone := c.Apply(update(topicState("t", 9, led(0, leaderDuringDelete, 0)))); gone != nil {
+		t.Errorf("deleting another topic of that name removed %v", gone)
+	}
+	gone := c.Apply(update(topicState("t", 8, led(0, 1, 0))))
+	if len(gone) != 1 || gone[0].ID != (log.TopicID{7}) {
+		t.Errorf("a new topic of the same name must replace the old one, got %v", gone)
+	}
+	if c.Image().Partition("t", 1) != nil || c.Image().TopicByID(log.TopicID{7}) != nil {
+		t.Error("the old topic's partitions or id survived")
+	}
+	gone = c.Apply(update(topicState("t", 8, led(0, leaderDuringDelete, 0))))
+	if len(gone) != 1 || c.Image().Topic("t") != nil || c.Image().TopicByID(log.TopicID{8}) != nil {
+		t.Errorf("the topic was not deleted: %v", gone)
+	}
+}
+
+func TestValidTopicName(t *testing.T) {
+	for _, name := range []string{"t", "A-b_c.9", "...", strings.Repeat("x", 249)} {
+		if err := ValidTopicName(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", ".", "..", "a b", "ä", "a/b", strings.Repeat("x", 250)} {
+		if err := ValidTopicName(name); errcode.Of(err) != kerr.InvalidTopicException.Code {
+			t.Errorf("%q: %v, want INVALID_TOPIC_EXCEPTION", name, err)
+		}
+	}
+}
