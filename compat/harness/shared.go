@@ -1,0 +1,46 @@
+package harness
+
+import (
+	"os"
+	"sync"
+	"testing"
+)
+
+// shared is the broker that the tests of one package use together.
+var shared struct {
+	sync.Mutex
+	broker *Broker
+	err    error
+}
+
+// Shared returns a broker of kind Peer() with default settings that all tests of the package use: each with topics and
+// groups of its own names. It is stopped after the last one.
+func Shared(t testing.TB) *Broker {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.err != nil {
+		t.Fatalf("the shared broker did not start: %v", shared.err)
+	}
+	if shared.broker != nil {
+		if shared.broker.process.ended() {
+			t.Fatalf("the shared broker has ended:\n%s", tail(shared.broker.process.log(), 4000))
+		}
+		return shared.broker
+	}
+	dir, err := os.MkdirTemp("", "gregor-compat-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	atEnd.add(func() { _ = os.RemoveAll(dir) })
+	b, err := newBroker(Options{Dir: dir}, nil)
+	if err == nil {
+		atEnd.add(b.discard)
+		err = b.start()
+	}
+	if shared.err = err; err != nil {
+		t.Fatal(err)
+	}
+	shared.broker = b
+	return b
+}
