@@ -186,9 +186,9 @@ func FailedOp(err error) int {
 	return -1
 }
 
-// ValidPath reports whether path is one that a store accepts for a node other than the root.
+// ValidPath reports whether path is one that a store accepts for a node other than the root: at most 1,024 bytes and 32 names.
 func ValidPath(path string) bool {
-	if len(path) < 2 || path[0] != '/' || path[len(path)-1] == '/' || strings.IndexByte(path, 0) >= 0 {
+	if len(path) < 2 || len(path) > 1024 || strings.Count(path, "/") > 32 || path[0] != '/' || path[len(path)-1] == '/' || strings.IndexByte(path, 0) >= 0 {
 		return false
 	}
 	for name := range strings.SplitSeq(path[1:], "/") {
