@@ -1,0 +1,67 @@
+package znode
+
+import "strconv"
+
+// Paths below the chroot.
+const (
+	ClusterIDPath       = "/cluster/id"
+	ControllerPath      = "/controller"
+	ControllerEpochPath = "/controller_epoch"
+	BrokerIDsPath       = "/brokers/ids"
+	BrokerSeqIDPath     = "/brokers/seqid"
+	TopicsPath          = "/brokers/topics"
+	DeleteTopicsPath    = "/admin/delete_topics"
+	ReassignPath        = "/admin/reassign_partitions"
+	PreferredPath       = "/admin/preferred_replica_election"
+	ISRChangesPath      = "/isr_change_notification"
+	LogDirEventsPath    = "/log_dir_event_notification"
+	ConfigPath          = "/config"
+	ConfigChangesPath   = "/config/changes"
+	FeaturePath         = "/feature"
+	ProducerIDsPath     = "/latest_producer_id_block"
+	ConsumersPath       = "/consumers"
+
+	// ConfigChangePrefix and the other prefixes are those of sequential nodes.
+	ConfigChangePrefix = ConfigChangesPath + "/config_change_"
+	ISRChangePrefix    = ISRChangesPath + "/isr_change_"
+	LogDirEventPrefix  = LogDirEventsPath + "/log_dir_event_"
+)
+
+// Persistent lists what a broker creates at start, with null data, if it is missing; parents come before children.
+// After ZkData.PersistentZkPaths.
+func Persistent() []string {
+	paths := []string{ConsumersPath, "/brokers", BrokerIDsPath, TopicsPath, ConfigPath, ConfigChangesPath, "/admin", DeleteTopicsPath,
+		BrokerSeqIDPath, ISRChangesPath, ProducerIDsPath, LogDirEventsPath}
+	for _, kind := range ConfigKinds {
+		paths = append(paths, ConfigPath+"/"+kind)
+	}
+	return paths
+}
+
+// BrokerPath is the registration of a broker.
+func BrokerPath(id int32) string { return BrokerIDsPath + "/" + strconv.Itoa(int(id)) }
+
+// TopicPath is a topic's node.
+func TopicPath(topic string) string { return TopicsPath + "/" + topic }
+
+// PartitionsPath is the parent of a topic's partitions.
+func PartitionsPath(topic string) string { return TopicPath(topic) + "/partitions" }
+
+// PartitionPath is a partition's node, which has no data.
+func PartitionPath(topic string, partition int32) string {
+	return PartitionsPath(topic) + "/" + strconv.Itoa(int(partition))
+}
+
+// StatePath is a partition's state.
+func StatePath(topic string, partition int32) string {
+	return PartitionPath(topic, partition) + "/state"
+}
+
+// DeleteTopicPath marks a topic for deletion.
+func DeleteTopicPath(topic string) string { return DeleteTopicsPath + "/" + topic }
+
+// ConfigEntityPath is the node of a configuration; entity as from ConfigEntity.
+func ConfigEntityPath(entity string) string { return ConfigPath + "/" + entity }
+
+// TopicConfigPath is the configuration of a topic.
+func TopicConfigPath(topic string) string { return ConfigEntityPath(Topics + "/" + topic) }
