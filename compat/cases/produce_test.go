@@ -53,7 +53,7 @@ func TestP1ResentBatches(t *testing.T) {
 	mustProduce(t, c, topic, single(1))
 }
 
-// TestP2AcknowledgementsNobodyWantsZero: acks=0 gets no answer and leaves no hole in the order of answers; its only error is
+// TestP2Acks: acks=0 gets no answer and leaves no hole in the order of answers; its only error is
 // a closed connection.
 func TestP2Acks(t *testing.T) {
 	b := harness.Shared(t)

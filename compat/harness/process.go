@@ -116,3 +116,12 @@ func poll(limit time.Duration, check func() error) error {
 		}
 	}
 }
+
+// Elapse lets time pass where a broker's own timer must run out and nothing shows that it has.
+func Elapse(t testing.TB, d time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
+}

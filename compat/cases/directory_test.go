@@ -1,0 +1,138 @@
+package cases
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gregor-broker/gregor/compat/harness"
+)
+
+// snapshot returns the content of every file below a folder, save the lock that a try to start may touch.
+func snapshot(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || entry.Name() == ".lock" {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		files[path] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+var propertyLine = regexp.MustCompile(`(?m)^(broker\.id|node\.id|cluster\.id|version)=(.*)$`)
+
+func metaProperties(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "meta.properties"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]string{}
+	for _, m := range propertyLine.FindAllStringSubmatch(string(text), -1) {
+		values[m[1]] = m[2]
+	}
+	return values
+}
+
+// rewrite replaces a line of a folder's meta.properties.
+func rewrite(t testing.TB, dir, key, value string) {
+	t.Helper()
+	path := filepath.Join(dir, "meta.properties")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(key)+`=.*$`).ReplaceAllString(string(text), key+"="+value)
+	if changed == string(text) {
+		t.Fatalf("%s has no other %s", path, key)
+	}
+	if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestC4MismatchedDirectories: a broker that finds other ids in its directories than it has refuses to start, changes no file,
+// and names both ids and the file.
+func TestC4MismatchedDirectories(t *testing.T) {
+	if harness.Peer() == harness.Kafka44 {
+		t.Skip("KRaft directories have another meta.properties")
+	}
+	base := t.TempDir()
+	one, two := filepath.Join(base, "one"), filepath.Join(base, "two")
+	options := harness.Options{Dir: base, Props: map[string]string{"log.dirs": one + "," + two}}
+	b := harness.Start(t, options)
+	topic(t, b, 2)
+	b.Stop()
+
+	first := metaProperties(t, one)
+	if second := metaProperties(t, two); first["version"] != "0" || first["cluster.id"] == "" || fmt.Sprint(first) != fmt.Sprint(second) {
+		t.Fatalf("meta.properties hold %v and %v; want version 0 and the same cluster id", first, second)
+	}
+	if len(first["cluster.id"]) != 22 {
+		t.Errorf("cluster id %q is no base64 uuid", first["cluster.id"])
+	}
+
+	const other = "AAAAAAAAAAAAAAAAAAAAAA"
+	for _, test := range []struct {
+		what, key, value string
+		dirs             []string
+		words            []string // that the refusal must have
+	}{
+		{"another broker id", "broker.id", "7", []string{one, two}, []string{"7"}},
+		{"two cluster ids", "cluster.id", other, []string{two}, []string{other}},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			for _, dir := range test.dirs {
+				rewrite(t, dir, test.key, test.value)
+			}
+			before := snapshot(t, base+"/one")
+			refused, code, err := harness.TryStart(t, harness.Options{Dir: base, Props: withZooKeeper(options.Props, b)})
+			if err == nil {
+				t.Fatalf("it started: %s", refused.Log())
+			}
+			if code == 0 {
+				t.Errorf("it ended with exit code 0")
+			}
+			words := test.words
+			if b.Kind == harness.Gregor {
+				words = append(words, first[test.key], "meta.properties")
+			}
+			for _, word := range words {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("the refusal does not name %q:\n%v", word, err)
+				}
+			}
+			for path, content := range snapshot(t, base+"/one") {
+				if before[path] != content {
+					t.Errorf("%s was changed", path)
+				}
+			}
+			for _, dir := range test.dirs {
+				rewrite(t, dir, test.key, first[test.key])
+			}
+		})
+	}
+}
+
+// withZooKeeper adds the address of the ensemble that the broker used, where it has one, so that another start joins it.
+func withZooKeeper(props map[string]string, b *harness.Broker) map[string]string {
+	if b.Kind != harness.Kafka39 {
+		return props
+	}
+	added := map[string]string{"zookeeper.connect": b.ZooKeeperAddr()}
+	for key, value := range props {
+		added[key] = value
+	}
+	return added
+}
