@@ -1,0 +1,278 @@
+package replica
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+
+	"github.com/gregor-broker/gregor/log"
+	"github.com/gregor-broker/gregor/wire/errcode"
+)
+
+// Leader epochs with a meaning of their own (LeaderAndIsr of Apache Kafka).
+const (
+	noEpoch           = -1 // StopReplica of a version without epochs
+	epochDuringDelete = -2 // the topic goes, whatever the epoch
+)
+
+// epochWriters bounds how many leader epochs are written at a time while an order is carried out.
+const epochWriters = 16
+
+// change is one partition of a LeaderAndISR order.
+type change struct {
+	state *kmsg.LeaderAndISRRequestTopicPartition
+	tp    log.TopicPartition
+	id    log.TopicID
+	p     *Partition // nil until its log is there
+	isNew bool
+	led   bool // before
+	next  *role
+	err   error
+}
+
+// LeaderAndISR carries out a controller's order that this broker lead or follow partitions, creating the logs that are
+// missing. It returns when the new leaders serve.
+//
+// Errors per partition: STALE_CONTROLLER_EPOCH for a leader epoch that is not newer, INCONSISTENT_TOPIC_ID,
+// UNKNOWN_TOPIC_OR_PARTITION for a partition of which this broker is no replica, KAFKA_STORAGE_ERROR; for the whole
+// order STALE_CONTROLLER_EPOCH. After ReplicaManager.becomeLeaderOrFollower.
+func (m *Manager) LeaderAndISR(r *kmsg.LeaderAndISRRequest) *kmsg.LeaderAndISRResponse {
+	m.orders.Lock()
+	defer m.orders.Unlock()
+	changes := changesOf(r)
+	if r.ControllerEpoch < m.orders.controllerEpoch {
+		m.logger.Warn("an order of an old controller is ignored", zap.Int32("broker", r.ControllerID),
+			zap.Int32("controller_epoch", r.ControllerEpoch), zap.Int32("current_epoch", m.orders.controllerEpoch))
+		for i := range changes {
+			changes[i].err = kerr.StaleControllerEpoch
+		}
+		response := leaderAndISRResponse(r, changes)
+		response.ErrorCode = kerr.StaleControllerEpoch.Code
+		return response
+	}
+	m.orders.controllerEpoch = r.ControllerEpoch
+	for i := range changes {
+		changes[i].err = m.admit(&changes[i])
+	}
+	m.createLogs(changes)
+	m.writeEpochs(changes)
+	m.apply(changes)
+	return leaderAndISRResponse(r, changes)
+}
+
+// changesOf lists the partitions of every version's form.
+func changesOf(r *kmsg.LeaderAndISRRequest) []change {
+	var changes []change
+	for i := range r.PartitionStates {
+		s := &r.PartitionStates[i]
+		changes = append(changes, change{state: s, tp: log.TopicPartition{Topic: s.Topic, Partition: s.Partition}})
+	}
+	for i := range r.TopicStates {
+		t := &r.TopicStates[i]
+		for j := range t.PartitionStates {
+			s := &t.PartitionStates[j]
+			tp := log.TopicPartition{Topic: t.Topic, Partition: s.Partition}
+			changes = append(changes, change{state: s, tp: tp, id: t.TopicID})
+		}
+	}
+	return changes
+}
+
+// admit judges one change and notes the role that it leads to.
+func (m *Manager) admit(c *change) error {
+	current := int32(noEpoch)
+	if c.p = m.find(c.tp.Topic, c.tp.Partition); c.p != nil {
+		old := c.p.role.Load()
+		current, c.led = old.leaderEpoch, old.leads
+		if c.id != (log.TopicID{}) && c.p.id != (log.TopicID{}) && c.id != c.p.id {
+			return log.ErrInconsistentTopicID
+		}
+	}
+	switch {
+	case c.tp.Partition < 0 || !slices.Contains(c.state.Replicas, m.options.BrokerID):
+		return ErrUnknownPartition
+	case c.state.LeaderEpoch <= current:
+		return kerr.StaleControllerEpoch
+	}
+	c.next = &role{
+		leads: c.state.Leader == m.options.BrokerID, leader: c.state.Leader, leaderEpoch: c.state.LeaderEpoch,
+		partitionEpoch: c.state.ZKVersion, isr: c.state.ISR, replicas: c.state.Replicas,
+	}
+	return nil
+}
+
+// createLogs makes the partitions that are not held yet, all at once.
+func (m *Manager) createLogs(changes []change) {
+	var news []log.New
+	var of []*change
+	for i := range changes {
+		if c := &changes[i]; c.err == nil && c.p == nil {
+			news = append(news, log.New{TopicPartition: c.tp, TopicID: c.id, Config: m.options.ConfigFor(c.tp.Topic)})
+			of = append(of, c)
+		}
+	}
+	if len(news) == 0 {
+		return
+	}
+	errs := m.logs.Create(news)
+	for i, c := range of {
+		if c.err = errs[i]; c.err != nil {
+			continue
+		}
+		l := m.logs.Get(c.tp)
+		l.SetConfig(news[i].Config) // one found on disk may have been opened with another
+		c.p = &Partition{manager: m, tp: c.tp, id: c.id, log: l}
+		c.p.minISR.Store(int32(m.options.MinISR(c.tp.Topic)))
+		c.isNew = true
+	}
+}
+
+// writeEpochs makes the epochs durable in which this broker leads, before it serves in them.
+func (m *Manager) writeEpochs(changes []change) {
+	var work sync.WaitGroup
+	slots := make(chan struct{}, epochWriters)
+	for i := range changes {
+		c := &changes[i]
+		if c.err != nil || !c.next.leads {
+			continue
+		}
+		slots <- struct{}{}
+		work.Go(func() {
+			c.next.epochStart = c.p.log.Bounds().End
+			c.err = c.p.log.AssignEpoch(c.next.leaderEpoch)
+			<-slots
+		})
+	}
+	work.Wait()
+}
+
+// apply gives the partitions their roles, publishes the new ones and tells about leaderships.
+func (m *Manager) apply(changes []change) {
+	var news []*Partition
+	for i := range changes {
+		c := &changes[i]
+		if c.err != nil {
+			m.logger.Warn("a partition could not take its role", zap.String("topic", c.tp.Topic),
+				zap.Int32("partition", c.tp.Partition), zap.Int32("leader_epoch", c.state.LeaderEpoch), zap.Error(c.err))
+			continue
+		}
+		c.p.become(c.next)
+		if c.isNew {
+			news = append(news, c.p)
+		}
+	}
+	m.host(news)
+	for i := range changes {
+		if c := &changes[i]; c.err == nil && (c.led || c.next.leads) {
+			m.options.OnLeader(c.tp, c.next.leaderEpoch, c.next.leads)
+		}
+	}
+}
+
+func leaderAndISRResponse(r *kmsg.LeaderAndISRRequest, changes []change) *kmsg.LeaderAndISRResponse {
+	response := kmsg.NewPtrLeaderAndISRResponse()
+	response.Version = r.Version
+	at := map[log.TopicID]int{}
+	for i := range changes {
+		c := &changes[i]
+		p := kmsg.NewLeaderAndISRResponseTopicPartition()
+		p.Topic, p.Partition, p.ErrorCode = c.tp.Topic, c.tp.Partition, errcode.Of(c.err)
+		if r.Version < 5 {
+			response.Partitions = append(response.Partitions, p)
+			continue
+		}
+		j, ok := at[c.id]
+		if !ok {
+			j = len(response.Topics)
+			at[c.id] = j
+			t := kmsg.NewLeaderAndISRResponseTopic()
+			t.TopicID = c.id
+			response.Topics = append(response.Topics, t)
+		}
+		response.Topics[j].Partitions = append(response.Topics[j].Partitions, p)
+	}
+	return response
+}
+
+// stop is one partition of a StopReplica order.
+type stop struct {
+	tp     log.TopicPartition
+	epoch  int32
+	remove bool
+}
+
+// StopReplica carries out a controller's order to let go of partitions, and of their logs where it says so. Whoever
+// waits on them is answered.
+//
+// Errors per partition: FENCED_LEADER_EPOCH; for the whole order STALE_CONTROLLER_EPOCH. After
+// ReplicaManager.stopReplicas.
+func (m *Manager) StopReplica(r *kmsg.StopReplicaRequest) *kmsg.StopReplicaResponse {
+	m.orders.Lock()
+	defer m.orders.Unlock()
+	response := kmsg.NewPtrStopReplicaResponse()
+	response.Version = r.Version
+	if r.ControllerEpoch < m.orders.controllerEpoch {
+		response.ErrorCode = kerr.StaleControllerEpoch.Code
+		return response
+	}
+	m.orders.controllerEpoch = r.ControllerEpoch
+	var gone []*Partition
+	var logs []log.TopicPartition
+	for _, s := range stopsOf(r) {
+		answer := kmsg.NewStopReplicaResponsePartition()
+		answer.Topic, answer.Partition = s.tp.Topic, s.tp.Partition
+		p := m.find(s.tp.Topic, s.tp.Partition)
+		switch {
+		case p != nil && s.epoch >= 0 && s.epoch < p.role.Load().leaderEpoch:
+			answer.ErrorCode = kerr.FencedLeaderEpoch.Code
+		case s.remove:
+			logs = append(logs, s.tp)
+			if p != nil {
+				gone = append(gone, p)
+			}
+		}
+		response.Partitions = append(response.Partitions, answer)
+	}
+	m.remove(gone, logs)
+	return response
+}
+
+func stopsOf(r *kmsg.StopReplicaRequest) []stop {
+	var stops []stop
+	for _, t := range r.Topics {
+		add := func(partition, epoch int32, remove bool) {
+			stops = append(stops, stop{log.TopicPartition{Topic: t.Topic, Partition: partition}, epoch, remove})
+		}
+		switch {
+		case r.Version == 0:
+			add(t.Partition, noEpoch, r.DeletePartitions)
+		case r.Version < 3:
+			for _, p := range t.Partitions {
+				add(p, noEpoch, r.DeletePartitions)
+			}
+		default:
+			for _, p := range t.PartitionStates {
+				add(p.Partition, p.LeaderEpoch, p.Delete)
+			}
+		}
+	}
+	return stops
+}
+
+// remove ends partitions: first nobody finds them, then who waits on them is answered, then the files go.
+func (m *Manager) remove(gone []*Partition, logs []log.TopicPartition) {
+	m.drop(gone)
+	for _, p := range gone {
+		old := p.role.Load()
+		p.become(&role{deleted: true, leader: -1, leaderEpoch: old.leaderEpoch})
+		if old.leads {
+			m.options.OnLeader(p.tp, old.leaderEpoch, false)
+		}
+	}
+	if len(logs) > 0 {
+		m.logs.Delete(logs)
+	}
+}

@@ -1,0 +1,216 @@
+package replica
+
+import (
+	"sync"
+	"time"
+
+	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/purgatory"
+	"github.com/gregor-broker/gregor/log"
+	"github.com/gregor-broker/gregor/log/record"
+)
+
+// Values of acks in a Produce.
+const (
+	AcksAll    = -1
+	AcksLeader = 1
+	AcksNone   = 0
+)
+
+// ProduceParams are what holds for a whole Produce.
+type ProduceParams struct {
+	Version  int16 // of the request: it decides which record formats and codecs may come
+	Acks     int16
+	Timeout  time.Duration // that acks=-1 waits for the in-sync replicas
+	Internal bool          // may write to the brokers' own topics
+}
+
+// ProduceEntry is a record set for one partition. Records may be modified, and are not kept once Produce has returned.
+type ProduceEntry struct {
+	Topic     string
+	TopicID   log.TopicID // zero: not to be checked
+	Partition int32
+	Records   []byte
+	Err       error // already refused, for this reason
+}
+
+// ProduceResult says what became of an entry. Offsets and time are -1 where there is nothing to say.
+type ProduceResult struct {
+	Err            error // a *record.Invalid in its chain tells which records are at fault
+	BaseOffset     int64
+	LogAppendTime  int64 // ms
+	LogStartOffset int64
+
+	partition *Partition // where something was appended whose acks have not come yet; else nil
+	epoch     int32      // of the leadership under which it was
+	end       int64      // the offset after it
+}
+
+// CanAppendNow says whether producing bytes to a partition would neither wait for another writer nor roll a segment.
+func (m *Manager) CanAppendNow(topic string, partition int32, bytes int) bool {
+	p := m.find(topic, partition)
+	return p == nil || p.log.CanAppendNow(bytes)
+}
+
+// Produce appends the entries, in order, and calls done with their results: at once unless acks is -1 and the in-sync
+// replicas do not have everything yet.
+func (m *Manager) Produce(p ProduceParams, entries []ProduceEntry, done func([]ProduceResult)) {
+	results := make([]ProduceResult, len(entries))
+	nowMs := m.clock.Now().UnixMilli()
+	for i := range entries {
+		m.append(&p, &entries[i], nowMs, &results[i])
+	}
+	for i := range results {
+		if q := results[i].partition; q != nil {
+			q.appended() // only now, so that a Fetch of several partitions finds all that one Produce brought
+		}
+	}
+	if p.Acks != AcksAll || settleAll(results) {
+		done(results)
+		return
+	}
+	m.awaitAcks(&p, results, done)
+}
+
+// appended follows an append: the high watermark moves, and whoever waits is woken.
+func (p *Partition) appended() {
+	if p.moveHighWatermark() {
+		p.acks.Notify()
+		p.watched.notify(p)
+	}
+	p.fetches.Notify()
+}
+
+// append checks and appends one entry.
+func (m *Manager) append(p *ProduceParams, e *ProduceEntry, nowMs int64, r *ProduceResult) {
+	*r = ProduceResult{Err: e.Err, BaseOffset: -1, LogAppendTime: -1, LogStartOffset: -1}
+	if r.Err != nil {
+		return
+	}
+	partition, role, err := m.writable(p, e)
+	if err != nil {
+		r.Err = err
+		return
+	}
+	l := partition.log
+	rules := l.Config().Rules(nowMs)
+	checked, err := record.Check(e.Records, p.Version, &rules)
+	if err == nil && checked.Batch != nil && checked.Batch.IsTransactional() {
+		err = ErrTransaction
+	}
+	if err != nil {
+		r.Err, r.LogStartOffset = err, l.Bounds().Start
+		return
+	}
+	if checked.Batch == nil {
+		return
+	}
+	a, err := l.Append(&checked, role.leaderEpoch)
+	if err != nil {
+		r.Err, r.LogStartOffset = err, l.Bounds().Start
+		return
+	}
+	r.BaseOffset, r.LogAppendTime, r.LogStartOffset = a.BaseOffset, a.LogAppendTime, a.LogStartOffset
+	r.partition, r.epoch, r.end = partition, role.leaderEpoch, a.LastOffset+1
+}
+
+// writable returns the partition of an entry if it may be written to.
+func (m *Manager) writable(p *ProduceParams, e *ProduceEntry) (*Partition, *role, error) {
+	if p.Acks != AcksAll && p.Acks != AcksLeader && p.Acks != AcksNone {
+		return nil, nil, ErrAcks
+	}
+	if !p.Internal && metadata.IsInternal(e.Topic) {
+		return nil, nil, ErrInternalTopic
+	}
+	partition, err := m.lookup(e.Topic, e.TopicID, e.Partition)
+	if err != nil {
+		return nil, nil, err
+	}
+	role, err := partition.leading(-1)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.Acks == AcksAll && !partition.enoughInSync(role) {
+		return nil, nil, ErrNotEnoughReplicas
+	}
+	return partition, role, nil
+}
+
+// awaitAcks parks a Produce until its entries are on all in-sync replicas.
+func (m *Manager) awaitAcks(p *ProduceParams, results []ProduceResult, done func([]ProduceResult)) {
+	lists := make([]*purgatory.List, 0, len(results))
+	for i := range results {
+		if results[i].partition != nil {
+			lists = append(lists, &results[i].partition.acks)
+		}
+	}
+	op := &produceOp{done: done}
+	op.mu.results = results
+	m.purgatory.Watch(op, p.Timeout, lists...)
+}
+
+// produceOp is a Produce that waits for its acks.
+type produceOp struct {
+	done func([]ProduceResult)
+	mu   struct {
+		sync.Mutex
+		results []ProduceResult
+	}
+}
+
+// Ready follows DelayedProduce.tryComplete.
+func (o *produceOp) Ready() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return settleAll(o.mu.results)
+}
+
+// Finish answers.
+func (o *produceOp) Finish(bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	settleAll(o.mu.results)
+	for i := range o.mu.results {
+		if r := &o.mu.results[i]; r.partition != nil {
+			r.fail(ErrTimeout)
+		}
+	}
+	o.done(o.mu.results)
+}
+
+// settleAll reports whether nothing is left to wait for.
+func settleAll(results []ProduceResult) bool {
+	all := true
+	for i := range results {
+		if r := &results[i]; r.partition != nil && !r.settle() {
+			all = false
+		}
+	}
+	return all
+}
+
+// settle reports whether it is known how an appended entry ended, and notes that: the high watermark passed it, or the
+// leadership ended. The watermark is read first: if the leadership is still the same afterwards, then what it covers is
+// what was appended under it.
+func (r *ProduceResult) settle() bool {
+	committed := r.partition.log.Bounds().HighWatermark >= r.end
+	role, err := r.partition.leading(-1)
+	switch {
+	case err != nil:
+		r.fail(err)
+	case role.leaderEpoch != r.epoch:
+		r.fail(ErrNotLeader)
+	case !committed:
+		return false
+	case !r.partition.enoughInSync(role):
+		r.fail(ErrNotEnoughReplicasAfterAppend)
+	default:
+		r.partition = nil
+	}
+	return true
+}
+
+// fail ends the wait with an error, under which no offset is answered.
+func (r *ProduceResult) fail(err error) {
+	r.Err, r.BaseOffset, r.LogAppendTime, r.partition = err, -1, -1, nil
+}
