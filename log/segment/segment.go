@@ -1,0 +1,327 @@
+package segment
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gregor-broker/gregor/log/record"
+	"github.com/gregor-broker/gregor/log/vfs"
+)
+
+// Segment is the files of one segment. See the package for who may call what.
+type Segment struct {
+	files  *Files
+	dir    string
+	base   int64
+	suffix atomic.Pointer[string] // behind the files' names; nil for none
+	size   atomic.Int64           // bytes of the log file that are whole entries
+
+	logFile, indexFile, timeFile slot
+
+	loading  sync.Mutex // held while the indexes are loaded or rebuilt
+	loaded   atomic.Pointer[indexes]
+	unsynced atomic.Bool // the log file was written since the last Sync
+	// Likewise the offset and time index, and the transaction index.
+	unsyncedIndex, unsyncedTxn atomic.Bool
+
+	writer struct { // owned by the writer
+		sinceEntry int  // bytes appended since the last index entry
+		torn       bool // the file may be longer than size
+	}
+	firstStamp atomic.Int64 // timestamp of the first entry in ms; unknownStamp until it was read
+}
+
+const unknownStamp = math.MinInt64
+
+// indexes is what memory holds of the indexes.
+type indexes struct {
+	mu          sync.Mutex
+	offsets     index
+	times       index
+	aborted     []AbortedTxn
+	maxStamp    int64 // the greatest timestamp in ms, -1 for none
+	maxOffset   int64 // the last offset of the first entry that has it
+	lastIndexed int64 // timestamp of the last time index entry, -1 without
+}
+
+func newIndexes() *indexes {
+	return &indexes{offsets: index{keyBytes: 4}, times: index{keyBytes: 8}, maxStamp: -1, maxOffset: -1, lastIndexed: -1}
+}
+
+// Create makes the empty files of a segment; suffix is "" or CleanedSuffix. What was there is overwritten.
+func Create(files *Files, dir string, base int64, suffix string) (*Segment, error) {
+	s := newSegment(files, dir, base)
+	if suffix != "" {
+		s.suffix.Store(&suffix)
+	}
+	for _, kind := range [...]string{LogSuffix, IndexSuffix, TimeIndexSuffix} {
+		f, err := files.FS.Create(s.path(kind))
+		if err != nil {
+			return nil, err
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Open is a segment whose log file exists and has size bytes. Nothing is read yet.
+func Open(files *Files, dir string, base, size int64) *Segment {
+	s := newSegment(files, dir, base)
+	s.size.Store(size)
+	return s
+}
+
+func newSegment(files *Files, dir string, base int64) *Segment {
+	s := &Segment{files: files, dir: dir, base: base}
+	s.firstStamp.Store(unknownStamp)
+	return s
+}
+
+// Base is the offset in the files' names.
+func (s *Segment) Base() int64 { return s.base }
+
+// Size is the number of bytes of the log file.
+func (s *Segment) Size() int64 { return s.size.Load() }
+
+// Path is the path of the log file.
+func (s *Segment) Path() string { return s.path(LogSuffix) }
+
+func (s *Segment) path(kind string) string {
+	name := s.dir + "/" + Name(s.base, kind)
+	if suffix := s.suffix.Load(); suffix != nil {
+		name += *suffix
+	}
+	return name
+}
+
+// Acquire opens the log file for reading; the caller releases it.
+func (s *Segment) Acquire() (*Handle, error) {
+	return s.files.acquire(&s.logFile, s.Path)
+}
+
+func (s *Segment) openIndex() (*Handle, error) {
+	return s.files.acquire(&s.indexFile, func() string { return s.path(IndexSuffix) })
+}
+
+func (s *Segment) openTimes() (*Handle, error) {
+	return s.files.acquire(&s.timeFile, func() string { return s.path(TimeIndexSuffix) })
+}
+
+func (s *Segment) openTxnIndex() (vfs.File, error) {
+	f, err := s.files.FS.Open(s.path(TxnIndexSuffix))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.files.FS.Create(s.path(TxnIndexSuffix))
+	}
+	return f, err
+}
+
+// indexes returns the indexes, which it loads, or builds from the log if a file is missing or damaged.
+func (s *Segment) indexes() (*indexes, error) {
+	if x := s.loaded.Load(); x != nil {
+		return x, nil
+	}
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	if x := s.loaded.Load(); x != nil {
+		return x, nil
+	}
+	x, err := s.loadIndexes()
+	if errors.Is(err, errBadIndex) || errors.Is(err, fs.ErrNotExist) {
+		x, err = s.rebuild()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if x.aborted, err = s.readAborted(); err != nil {
+		return nil, err
+	}
+	s.loaded.Store(x)
+	return x, nil
+}
+
+func (s *Segment) loadIndexes() (*indexes, error) {
+	x := newIndexes()
+	for _, part := range [...]struct {
+		x    *index
+		open func() (*Handle, error)
+	}{{&x.offsets, s.openIndex}, {&x.times, s.openTimes}} {
+		f, err := part.open()
+		if err != nil {
+			return nil, err
+		}
+		err = part.x.load(f)
+		f.Release()
+		if err != nil {
+			return nil, err
+		}
+	}
+	last, found, err := x.times.last(s.openTimes)
+	if found {
+		x.maxStamp, x.maxOffset, x.lastIndexed = last.key, s.base+int64(last.value), last.key
+	}
+	return x, err
+}
+
+// IndexFull says whether an index of at most indexBytes takes no further entry. The time index keeps one slot free for Seal.
+func (s *Segment) IndexFull(indexBytes int32) bool {
+	x := s.loaded.Load()
+	if x == nil {
+		return false // it was not written to since it was opened; the next append loads it
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.offsets.len() >= int(indexBytes)/8 || x.times.len() >= int(indexBytes)/12-1
+}
+
+// Append writes one entry. After an error the file is cut back, now or before the next Append. lastOffset must be less
+// than 2^31 above the base. Only the writer calls it.
+func (s *Segment) Append(e []byte, lastOffset, maxStamp int64, intervalBytes int) error {
+	x, err := s.indexes()
+	if err != nil {
+		return err
+	}
+	f, err := s.Acquire()
+	if err != nil {
+		return err
+	}
+	defer f.Release()
+	pos := s.size.Load()
+	if s.writer.torn {
+		if err := f.Truncate(pos); err != nil {
+			return err
+		}
+		s.writer.torn = false
+	}
+	if !s.unsynced.Load() {
+		s.unsynced.Store(true) // before the write: a concurrent Sync may not cover it
+	}
+	if _, err := f.WriteAt(e, pos); err != nil {
+		s.writer.torn = f.Truncate(pos) != nil
+		return err
+	}
+	s.size.Store(pos + int64(len(e)))
+	if pos == 0 {
+		s.firstStamp.Store(maxStamp)
+	}
+	s.index(x, pos, len(e), lastOffset, maxStamp, intervalBytes)
+	return nil
+}
+
+// index accounts for an entry of size bytes at pos. An index entry is due when more than intervalBytes were
+// written since the last one.
+func (s *Segment) index(x *indexes, pos int64, size int, lastOffset, maxStamp int64, intervalBytes int) {
+	x.mu.Lock()
+	if maxStamp > x.maxStamp {
+		x.maxStamp, x.maxOffset = maxStamp, lastOffset
+	}
+	if s.writer.sinceEntry > intervalBytes {
+		x.offsets.append(entry{lastOffset - s.base, uint32(pos)}, s.openIndex)
+		s.indexTime(x)
+		s.writer.sinceEntry = 0
+		s.unsyncedIndex.Store(true)
+	}
+	x.mu.Unlock()
+	s.writer.sinceEntry += size
+}
+
+// indexTime adds the greatest timestamp to the time index if it rose. The caller holds x.mu.
+func (s *Segment) indexTime(x *indexes) {
+	if x.maxStamp <= x.lastIndexed {
+		return
+	}
+	x.times.append(entry{x.maxStamp, uint32(x.maxOffset - s.base)}, s.openTimes)
+	x.lastIndexed = x.maxStamp
+}
+
+// FirstTimestamp is the timestamp of the first entry in ms, -1 if there is no entry or it has none.
+func (s *Segment) FirstTimestamp() (int64, error) {
+	if ts := s.firstStamp.Load(); ts != unknownStamp || s.Size() == 0 {
+		return max(ts, -1), nil
+	}
+	f, err := s.Acquire()
+	if err != nil {
+		return -1, err
+	}
+	defer f.Release()
+	sc := newScanner(&findScanners, f, 0, s.Size())
+	defer sc.recycle(&findScanners)
+	if err := sc.Next(); err != nil {
+		return -1, err
+	}
+	s.firstStamp.Store(sc.Head().MaxTimestamp())
+	return max(s.firstStamp.Load(), -1), nil
+}
+
+// MaxTimestamp is the greatest timestamp in ms and the last offset of the entry that has it; -1, -1 for none.
+func (s *Segment) MaxTimestamp() (stamp, offset int64, err error) {
+	if s.Size() == 0 {
+		return -1, -1, nil
+	}
+	x, err := s.indexes()
+	if err != nil {
+		return -1, -1, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.maxStamp, x.maxOffset, nil
+}
+
+// RetentionTimestamp is MaxTimestamp, or where there is none the time in ms at which the log file was last modified.
+func (s *Segment) RetentionTimestamp() (int64, error) {
+	stamp, _, err := s.MaxTimestamp()
+	if err != nil || stamp >= 0 {
+		return stamp, err
+	}
+	return s.ModTime()
+}
+
+// ModTime is the time in ms at which the log file was last modified.
+func (s *Segment) ModTime() (int64, error) {
+	info, err := s.files.FS.Stat(s.Path())
+	if err != nil {
+		return 0, err
+	}
+	return info.ModTime.UnixMilli(), nil
+}
+
+// FitsRelative says whether an entry that ends at lastOffset can be in this segment.
+func (s *Segment) FitsRelative(lastOffset int64) bool {
+	return lastOffset-s.base <= math.MaxInt32
+}
+
+// Scan calls visit for every entry from position pos on, in order, until it returns false. The scanner shows the header; the
+// checksum is not checked.
+func (s *Segment) Scan(pos, end int64, visit func(*Scanner) (bool, error)) error {
+	f, err := s.Acquire()
+	if err != nil {
+		return err
+	}
+	defer f.Release()
+	sc := newScanner(&readScanners, f, pos, end)
+	defer sc.recycle(&readScanners)
+	for {
+		if err := sc.Next(); err != nil {
+			return ignoreEOF(err)
+		}
+		if more, err := visit(sc); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// Entry reads the entry at pos whose size in bytes is known.
+func (s *Segment) Entry(pos int64, size int) (record.Entry, error) {
+	f, err := s.Acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Release()
+	e := make(record.Entry, size)
+	_, err = f.ReadAt(e, pos)
+	return e, err
+}
