@@ -40,6 +40,7 @@ const (
 	attrTransactional = 0x10
 	attrControl       = 0x20
 	attrDeleteHorizon = 0x40
+	attrKnown         = 0x7f // Kafka keeps no other where it rewrites a header
 )
 
 // NoTimestamp is the timestamp in ms of a record that has none, as all of magic 0 are.

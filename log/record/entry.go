@@ -47,17 +47,17 @@ func EntrySize(prefix []byte) (int, error) {
 	}
 	size := int(int32(binary.BigEndian.Uint32(prefix[posSize:])))
 	if size < minSize0-sizeOverhead {
-		return 0, corrupt("an entry says that it has %d bytes", size)
+		return 0, framing("an entry says that it has %d bytes", size)
 	}
 	if len(prefix) < EntryPrefix {
 		return 0, ErrTruncated
 	}
 	magic := int8(prefix[posMagic])
 	if magic < 0 || magic > 2 {
-		return 0, corrupt("magic %d does not exist", magic)
+		return 0, framing("magic %d does not exist", magic)
 	}
 	if size+sizeOverhead < [...]int{minSize0, minSize1, HeaderSize}[magic] {
-		return 0, corrupt("an entry of magic %d says that it has %d bytes", magic, size)
+		return 0, framing("an entry of magic %d says that it has %d bytes", magic, size)
 	}
 	return size + sizeOverhead, nil
 }
@@ -197,6 +197,13 @@ func (e Entry) CheckCRC() error {
 		return corrupt("Record is corrupt (stored crc = %d, computed crc = %d)", stored, computed)
 	}
 	return nil
+}
+
+// errFraming is the cause of what EntrySize refuses: a log cannot be read on behind it.
+var errFraming = fmt.Errorf("%w", ErrCorrupt)
+
+func framing(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{errFraming}, args...)...)
 }
 
 func corrupt(format string, args ...any) error {
