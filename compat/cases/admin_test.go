@@ -154,6 +154,7 @@ func TestA3AutoCreation(t *testing.T) {
 		}
 		return names
 	}
+	topic(t, b, 1) // once it is there, so is all that creating one needs
 	nope, fresh, old := name(t), name(t), name(t)
 	before := known()
 
