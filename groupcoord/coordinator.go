@@ -1,0 +1,109 @@
+package groupcoord
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"unicode/utf16"
+
+	"go.uber.org/zap"
+
+	"github.com/gregor-broker/gregor/groupcoord/runtime"
+)
+
+// Coordinator answers the requests of consumer groups. Safe for concurrent use. No method blocks; every reply is called
+// exactly once, on any goroutine, and must not block either. Requests may be kept until then, but the bytes that they point to
+// (of the frame they were read from) are not looked at after the method has returned.
+type Coordinator struct {
+	o       Options
+	runtime *runtime.Runtime
+}
+
+// New returns a Coordinator that leads no partition yet.
+func New(o Options) *Coordinator {
+	c := &Coordinator{o: o}
+	c.runtime = runtime.New(runtime.Options{
+		Log: o.Log, Clock: o.Clock, Logger: o.Logger, Codec: o.Config.OffsetsTopicCodec, Patience: o.Config.OffsetsCommitTimeout,
+		Machine: func(p int32) runtime.Machine {
+			return newMachine(&c.o.Config, o.Logger.With(zap.Int32("partition", p)), newUUID)
+		},
+	})
+	return c
+}
+
+// Close unloads all partitions; who still waits is told NOT_COORDINATOR.
+func (c *Coordinator) Close(ctx context.Context) error { return c.runtime.Close(ctx) }
+
+// Elected starts to load a partition of __consumer_offsets that this broker leads from leaderEpoch on.
+func (c *Coordinator) Elected(partition, leaderEpoch int32) {
+	c.runtime.Elected(partition, leaderEpoch)
+}
+
+// Resigned unloads a partition that this broker no longer leads as of leaderEpoch.
+func (c *Coordinator) Resigned(partition, leaderEpoch int32) {
+	c.runtime.Resigned(partition, leaderEpoch)
+}
+
+// TopicsDeleted makes all groups forget their offsets of topics that were deleted.
+func (c *Coordinator) TopicsDeleted(topics []string) {
+	c.runtime.Notify(func() runtime.Event { return &topicsDeleted{topics} })
+}
+
+// topicsDeleted is the event of TopicsDeleted.
+type topicsDeleted struct{ topics []string }
+
+// Refuse does nothing: whoever leads the partition hears of the deletion too.
+func (*topicsDeleted) Refuse(error) {}
+
+// PartitionFor returns the partition of __consumer_offsets that a group belongs to, -1 while the topic does not exist.
+func (c *Coordinator) PartitionFor(group string) int32 {
+	n := c.o.Partitions()
+	if n <= 0 {
+		return -1
+	}
+	return partitionFor(group, n)
+}
+
+// partitionFor is Kafka's Utils.abs(group.hashCode()) % n: the hash runs over UTF-16 code units.
+func partitionFor(group string, n int32) int32 {
+	h := int32(0)
+	for _, r := range group {
+		if r < 0x10000 {
+			h = 31*h + r
+			continue
+		}
+		hi, lo := utf16.EncodeRune(r)
+		h = 31*(31*h+hi) + lo
+	}
+	if h < 0 {
+		if h = -h; h < 0 {
+			h = 0
+		}
+	}
+	return h % n
+}
+
+// submit hands ev to the shard of a group.
+func (c *Coordinator) submit(group string, ev runtime.Event) {
+	p := c.PartitionFor(group)
+	if p < 0 {
+		ev.Refuse(runtime.ErrUnavailable)
+		return
+	}
+	c.runtime.Submit(p, ev)
+}
+
+// newUUID returns a random UUID, version 4, as Java prints it.
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	var s [36]byte
+	hex.Encode(s[:8], b[:4])
+	hex.Encode(s[9:13], b[4:6])
+	hex.Encode(s[14:18], b[6:8])
+	hex.Encode(s[19:23], b[8:10])
+	hex.Encode(s[24:], b[10:])
+	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
+	return string(s[:])
+}

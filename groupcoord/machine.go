@@ -1,0 +1,327 @@
+package groupcoord
+
+import (
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gregor-broker/gregor/groupcoord/group"
+	"github.com/gregor-broker/gregor/groupcoord/offset"
+	"github.com/gregor-broker/gregor/groupcoord/runtime"
+	"github.com/gregor-broker/gregor/groupcoord/schema"
+)
+
+// machine holds the groups of one partition of __consumer_offsets. Owned by its shard's goroutine.
+type machine struct {
+	settings *Settings
+	log      *zap.Logger
+	env      group.Env
+	groups   map[string]*entry
+	pending  offset.Pending         // of open transactions
+	names    map[string]string      // topic names, so that each is kept once
+	ids      map[[16]byte]*[16]byte // topic ids, likewise
+	left     map[leftKind]int       // records that were not understood
+	cleanup  runtime.Timer
+	key      []byte // scratch
+	value    []byte
+}
+
+// entry is one group. It exists as long as anything is stored of it, or anybody wants to be in it.
+type entry struct {
+	group.Group
+	offsets offset.Set
+}
+
+// leftKind is a kind of record that is left as it is.
+type leftKind struct {
+	kind    schema.Type
+	version int16
+}
+
+// cleanupDue is the event of the timer that looks for expired offsets.
+type cleanupDue struct{}
+
+func newMachine(s *Settings, log *zap.Logger, newID func() string) *machine {
+	m := &machine{
+		settings: s, log: log, env: group.Env{Settings: &s.Group, Log: log, NewID: newID},
+		groups: map[string]*entry{}, names: map[string]string{}, ids: map[[16]byte]*[16]byte{}, left: map[leftKind]int{},
+	}
+	m.cleanup.Event = cleanupDue{}
+	return m
+}
+
+// Handle reacts to a request or a timer.
+func (m *machine) Handle(ev any, out *runtime.Out) {
+	switch ev := ev.(type) {
+	case *heartbeat:
+		m.heartbeat(ev, out)
+	case *commit:
+		m.commit(ev, out)
+	case *fetch:
+		m.fetch(ev, out)
+	case *join:
+		m.join(ev, out)
+	case *sync:
+		m.sync(ev, out)
+	case *leave:
+		m.leave(ev, out)
+	case group.Due:
+		ev.Fire(&m.env, out)
+	case *describe:
+		m.describe(ev, out)
+	case *list:
+		m.list(ev, out)
+	case *deleteGroups:
+		m.deleteGroups(ev, out)
+	case *offsetDelete:
+		m.offsetDelete(ev, out)
+	case *topicsDeleted:
+		m.topicsDeleted(ev, out)
+	case cleanupDue:
+		m.cleanUp(out)
+	}
+}
+
+// Loaded starts the members' sessions and the search for expired offsets.
+func (m *machine) Loaded(out *runtime.Out) {
+	for kind, n := range m.left {
+		m.log.Warn("records of a kind that this version does not understand are left as they are",
+			zap.Stringer("type", kind.kind), zap.Int16("version", kind.version), zap.Int("records", n))
+	}
+	for _, e := range m.groups {
+		e.Loaded(&m.env, out)
+	}
+	out.Set(&m.cleanup, m.settings.OffsetsRetentionCheckInterval)
+}
+
+// Unloaded answers the members that wait.
+func (m *machine) Unloaded(err error) {
+	for _, e := range m.groups {
+		e.Unloaded(err)
+	}
+}
+
+// Apply takes a record over into the groups.
+func (m *machine) Apply(r *runtime.Record) {
+	kind, err := schema.TypeOf(r.Key)
+	version := int16(-1)
+	if err == nil {
+		switch kind {
+		case schema.OffsetCommit, schema.OffsetCommitOld:
+			version, err = m.applyOffset(r)
+		case schema.GroupMetadata:
+			version, err = m.applyGroup(r)
+		default:
+			m.left[leftKind{kind, version}]++
+			return
+		}
+	}
+	if err == nil {
+		return
+	}
+	m.left[leftKind{kind, version}]++
+	var unknown *schema.UnknownVersionError
+	if !errors.As(err, &unknown) {
+		m.log.Warn("a record of the internal topic is malformed and left as it is", zap.Int64("offset", r.Order), zap.Error(err))
+	}
+}
+
+func (m *machine) applyOffset(r *runtime.Record) (version int16, err error) {
+	key, err := schema.DecodeOffsetKey(r.Key)
+	if err != nil {
+		return -1, err
+	}
+	if r.Value == nil {
+		if e := m.groups[string(key.Group)]; e != nil {
+			e.offsets.Delete(string(key.Topic), key.Partition)
+			m.pending.Delete(e.ID(), string(key.Topic), key.Partition)
+			m.vacate(e)
+		}
+		return -1, nil
+	}
+	v, version, err := schema.DecodeOffsetValue(r.Value)
+	if err != nil {
+		return version, err
+	}
+	e := m.entry(string(key.Group))
+	c := offset.Committed{
+		Partition: key.Partition, LeaderEpoch: v.LeaderEpoch, Offset: v.Offset, CommitMs: v.CommitMs, ExpireMs: v.ExpireMs,
+		Order: r.Order, Metadata: string(v.Metadata), TopicID: m.topicID(v.TopicID),
+	}
+	if r.ProducerID >= 0 {
+		m.pending.Put(r.ProducerID, e.ID(), m.name(key.Topic), c)
+		return version, nil
+	}
+	e.offsets.Put(m.name(key.Topic), c)
+	return version, nil
+}
+
+func (m *machine) applyGroup(r *runtime.Record) (version int16, err error) {
+	id, err := schema.DecodeGroupKey(r.Key)
+	if err != nil {
+		return -1, err
+	}
+	if r.Value == nil {
+		if e := m.groups[string(id)]; e != nil {
+			e.Apply(nil)
+			m.vacate(e)
+		}
+		return -1, nil
+	}
+	v, version, err := schema.DecodeGroupValue(r.Value)
+	if err == nil {
+		m.entry(string(id)).Apply(v)
+	}
+	return version, err
+}
+
+// EndTransaction commits or drops the offsets of a producer's transaction. A later commit outside of the transaction wins,
+// so that compaction of the log cannot change which one counts.
+func (m *machine) EndTransaction(producerID int64, commit bool) {
+	for id, set := range m.pending.End(producerID) {
+		e := m.entry(id)
+		for topic, list := range set.Topics() {
+			for _, c := range list {
+				if old := e.offsets.Get(topic, c.Partition); commit && (old == nil || old.Order < c.Order) {
+					e.offsets.Put(topic, c)
+				}
+			}
+		}
+		m.vacate(e)
+	}
+}
+
+// entry returns a group, made if there is none.
+func (m *machine) entry(id string) *entry {
+	e := m.groups[id]
+	if e == nil {
+		e = &entry{Group: group.Make(id)}
+		m.groups[id] = e
+	}
+	return e
+}
+
+// vacate forgets a group of which nothing is left.
+func (m *machine) vacate(e *entry) {
+	if e.Stored() == nil && !e.Soft() && e.offsets.Empty() && !m.pending.Open(e.ID()) {
+		delete(m.groups, e.ID())
+	}
+}
+
+// name returns the one copy of a topic's name.
+func (m *machine) name(topic []byte) string {
+	if s, ok := m.names[string(topic)]; ok {
+		return s
+	}
+	s := string(topic)
+	m.names[s] = s
+	return s
+}
+
+// topicID returns the one copy of a topic's id, nil for the zero id.
+func (m *machine) topicID(id [16]byte) *[16]byte {
+	if id == [16]byte{} {
+		return nil
+	}
+	p := m.ids[id]
+	if p == nil {
+		p = &id
+		m.ids[id] = p
+	}
+	return p
+}
+
+// forgetTopic writes that an offset is deleted.
+func (m *machine) forgetOffset(out *runtime.Out, groupID, topic string, partition int32) {
+	m.key = schema.AppendOffsetKey(m.key[:0], groupID, topic, partition)
+	out.Write(m.key, nil)
+}
+
+// forgetGroup writes that a group is deleted.
+func (m *machine) forgetGroup(out *runtime.Out, groupID string) {
+	m.key = schema.AppendGroupKey(m.key[:0], groupID)
+	out.Write(m.key, nil)
+}
+
+// cleanUp deletes offsets whose time is over, and then the groups of which nothing is left.
+// After GroupCoordinatorShard.cleanupGroupMetadata and OffsetMetadataManager.cleanupExpiredOffsets.
+func (m *machine) cleanUp(out *runtime.Out) {
+	out.Set(&m.cleanup, m.settings.OffsetsRetentionCheckInterval)
+	out.Split()
+	nowMs, expired, groups := out.Now.WallMs(), 0, 0
+	for _, e := range m.groups {
+		n, all := m.expire(out, e, nowMs)
+		expired += n
+		if !all || e.State() != group.Empty || !e.Idle() || m.pending.Open(e.ID()) {
+			continue
+		}
+		e.Forget(out)
+		if e.Stored() != nil {
+			m.forgetGroup(out, e.ID())
+			groups++
+		}
+		m.vacate(e)
+	}
+	if expired+groups > 0 {
+		m.log.Info("committed offsets expired", zap.Int("offsets", expired), zap.Int("groups", groups))
+	}
+}
+
+// expire writes which offsets of a group are over, and tells how many, and whether that is all of them.
+func (m *machine) expire(out *runtime.Out, e *entry, nowMs int64) (n int, all bool) {
+	if e.offsets.Empty() {
+		return 0, true
+	}
+	since, ok := e.Retention()
+	if !ok {
+		return 0, false
+	}
+	all = true
+	for topic, list := range e.offsets.Topics() {
+		if e.Subscribed(topic) {
+			all = false
+			continue
+		}
+		for i := range list {
+			if !m.isOver(&list[i], since, nowMs) || m.pending.Has(e.ID(), topic, list[i].Partition) {
+				all = false
+				continue
+			}
+			m.forgetOffset(out, e.ID(), topic, list[i].Partition)
+			n++
+		}
+	}
+	return n, all
+}
+
+// isOver reports whether an offset has been kept long enough, counted from since or, if that is -1, from its commit.
+func (m *machine) isOver(c *offset.Committed, since, nowMs int64) bool {
+	if c.ExpireMs >= 0 {
+		return nowMs >= c.ExpireMs
+	}
+	if since < 0 {
+		since = c.CommitMs
+	}
+	return time.Duration(nowMs-since)*time.Millisecond >= m.settings.OffsetsRetention
+}
+
+// topicsDeleted deletes the offsets of topics that do not exist any more.
+func (m *machine) topicsDeleted(ev *topicsDeleted, out *runtime.Out) {
+	out.Split()
+	for _, topic := range ev.topics {
+		for id, e := range m.groups {
+			for _, c := range e.offsets.Topic(topic) {
+				m.forgetOffset(out, id, topic, c.Partition)
+			}
+		}
+		for _, id := range m.pending.Groups() {
+			m.pending.Each(id, func(t string, partition int32) {
+				if e := m.groups[id]; t == topic && (e == nil || e.offsets.Get(t, partition) == nil) {
+					m.forgetOffset(out, id, t, partition)
+				}
+			})
+		}
+		delete(m.names, topic)
+	}
+}

@@ -1,0 +1,246 @@
+package groupcoord
+
+import (
+	"errors"
+	"unicode/utf16"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gregor-broker/gregor/groupcoord/group"
+	"github.com/gregor-broker/gregor/groupcoord/runtime"
+	"github.com/gregor-broker/gregor/groupcoord/schema"
+	"github.com/gregor-broker/gregor/wire/errcode"
+)
+
+var (
+	errUnknownPartition = errcode.New(kerr.UnknownTopicOrPartition, "there is no such topic or partition")
+	errUnknownTopicID   = errcode.New(kerr.UnknownTopicID, "there is no topic with that id")
+	errGroupNotFound    = errcode.New(kerr.GroupIDNotFound, "there is no such group")
+)
+
+// OffsetCommit stores how far a group has read.
+// v0 (stored like the others, where Kafka 3.9 uses ZooKeeper) · v1 generation, commit timestamp · v2–v4 retention time ·
+// v6 leader epoch · v7 group.instance.id · v9 GROUP_ID_NOT_FOUND · v10 topic ids.
+func (c *Coordinator) OffsetCommit(_ Caller, r *kmsg.OffsetCommitRequest, reply func(kmsg.Response)) {
+	ev := &commit{request: r, reply: reply, topics: make([]target, len(r.Topics))}
+	ev.response = kmsg.NewPtrOffsetCommitResponse()
+	ev.response.Version = r.Version
+	ev.response.Topics = make([]kmsg.OffsetCommitResponseTopic, len(r.Topics))
+	valid := false
+	for i := range r.Topics {
+		t, a := &r.Topics[i], &ev.response.Topics[i]
+		a.Topic, a.TopicID = t.Topic, t.TopicID
+		a.Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, len(t.Partitions))
+		known, err := c.resolve(r.Version >= 10, t.Topic, t.TopicID)
+		ev.topics[i] = known
+		for j := range t.Partitions {
+			p := t.Partitions[j].Partition
+			a.Partitions[j].Partition = p
+			switch {
+			case err != nil:
+				a.Partitions[j].ErrorCode = errcode.Of(err)
+			case p < 0 || p >= known.partitions:
+				a.Partitions[j].ErrorCode = errUnknownPartition.Code()
+			default:
+				valid = true
+			}
+		}
+	}
+	if !valid {
+		reply(ev.response)
+		return
+	}
+	c.submit(r.Group, ev)
+}
+
+// target is an existing topic that a request names.
+type target struct {
+	name       string
+	id         [16]byte // zero unless the request named it by id
+	partitions int32
+}
+
+// resolve finds the topic that a request names by id or by name.
+func (c *Coordinator) resolve(byID bool, name string, id [16]byte) (target, error) {
+	if byID {
+		known, ok := c.o.Metadata.TopicName(id)
+		if !ok {
+			return target{}, errUnknownTopicID
+		}
+		return target{known, id, c.o.Metadata.PartitionCount(known)}, nil
+	}
+	n := c.o.Metadata.PartitionCount(name)
+	if n == 0 {
+		return target{}, errUnknownPartition
+	}
+	return target{name: name, partitions: n}, nil
+}
+
+type commit struct {
+	request  *kmsg.OffsetCommitRequest
+	response *kmsg.OffsetCommitResponse // has an error already where a partition does not exist
+	topics   []target
+	reply    func(kmsg.Response)
+}
+
+// Refuse implements runtime.Event.
+func (ev *commit) Refuse(err error) { ev.answer(errcode.Of(err)) }
+
+// answer gives code to all partitions that have no error yet.
+func (ev *commit) answer(code int16) {
+	if code != 0 {
+		for i := range ev.response.Topics {
+			partitions := ev.response.Topics[i].Partitions
+			for j := range partitions {
+				if partitions[j].ErrorCode == 0 {
+					partitions[j].ErrorCode = code
+				}
+			}
+		}
+	}
+	ev.reply(ev.response)
+}
+
+func (m *machine) commit(ev *commit, out *runtime.Out) {
+	if err := m.checkCommit(ev.request, out); err != nil {
+		ev.Refuse(err)
+		return
+	}
+	nowMs := out.Now.WallMs()
+	for i := range ev.request.Topics {
+		answers := ev.response.Topics[i].Partitions
+		for j := range answers {
+			if answers[j].ErrorCode != 0 {
+				continue
+			}
+			p := &ev.request.Topics[i].Partitions[j]
+			if p.Metadata != nil && javaLength(*p.Metadata) > m.settings.OffsetMetadataMaxBytes {
+				answers[j].ErrorCode = kerr.OffsetMetadataTooLarge.Code
+				continue
+			}
+			m.writeOffset(out, ev.request, &ev.topics[i], p, nowMs)
+		}
+	}
+	out.Then(func(err error, _ *runtime.Out) {
+		code := errcode.Of(err)
+		if errors.Is(err, runtime.ErrTooLarge) && !m.settings.Kafka4 {
+			code = kerr.InvalidCommitOffsetSize.Code
+		}
+		ev.answer(code)
+	})
+}
+
+// checkCommit says whether the sender may commit, and counts the commit as a sign of life if so. A commit to a group that
+// does not exist is fine if it claims no generation: it creates one without members.
+// After OffsetMetadataManager.validateOffsetCommit.
+func (m *machine) checkCommit(r *kmsg.OffsetCommitRequest, out *runtime.Out) error {
+	e := m.groups[r.Group]
+	switch {
+	case e != nil:
+		err := e.CheckCommit(r.MemberID, r.InstanceID, r.Generation, false)
+		if err == nil {
+			e.Committed(out, r.MemberID)
+		}
+		return err
+	case r.Generation < 0:
+		return nil
+	case r.Version >= 9 && m.settings.Kafka4:
+		return errGroupNotFound
+	}
+	return group.ErrIllegalGeneration
+}
+
+// writeOffset writes one committed offset.
+func (m *machine) writeOffset(out *runtime.Out, r *kmsg.OffsetCommitRequest, t *target, p *kmsg.OffsetCommitRequestTopicPartition, nowMs int64) {
+	v := schema.OffsetValue{Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, CommitMs: nowMs, ExpireMs: -1, TopicID: t.id}
+	if p.Metadata != nil {
+		v.Metadata = []byte(*p.Metadata)
+	}
+	if p.Timestamp != -1 {
+		v.CommitMs = p.Timestamp
+	}
+	if r.RetentionTimeMillis != -1 {
+		v.ExpireMs = nowMs + r.RetentionTimeMillis
+	}
+	m.key = schema.AppendOffsetKey(m.key[:0], r.Group, t.name, p.Partition)
+	m.value = v.Append(m.value[:0], m.settings.offsetFormat().Version(v.ExpireMs != -1))
+	out.Write(m.key, m.value)
+}
+
+// javaLength is the number of UTF-16 code units in s, which is what offset.metadata.max.bytes limits.
+func javaLength(s string) int {
+	n := 0
+	for _, r := range s {
+		n += max(utf16.RuneLen(r), 1)
+	}
+	return n
+}
+
+// OffsetDelete deletes committed offsets, except of topics that members of the group consume.
+func (c *Coordinator) OffsetDelete(_ Caller, r *kmsg.OffsetDeleteRequest, reply func(kmsg.Response)) {
+	ev := &offsetDelete{request: r, response: kmsg.NewPtrOffsetDeleteResponse(), reply: reply}
+	ev.response.Version = r.Version
+	ev.response.Topics = make([]kmsg.OffsetDeleteResponseTopic, len(r.Topics))
+	for i := range r.Topics {
+		t, a := &r.Topics[i], &ev.response.Topics[i]
+		a.Topic, a.Partitions = t.Topic, make([]kmsg.OffsetDeleteResponseTopicPartition, len(t.Partitions))
+		n := c.o.Metadata.PartitionCount(t.Topic)
+		for j := range t.Partitions {
+			a.Partitions[j].Partition = t.Partitions[j].Partition
+			if p := t.Partitions[j].Partition; p < 0 || p >= n {
+				a.Partitions[j].ErrorCode = errUnknownPartition.Code()
+			}
+		}
+	}
+	if r.Group == "" {
+		ev.Refuse(errInvalidGroup)
+		return
+	}
+	c.submit(r.Group, ev)
+}
+
+type offsetDelete struct {
+	request  *kmsg.OffsetDeleteRequest
+	response *kmsg.OffsetDeleteResponse
+	reply    func(kmsg.Response)
+}
+
+// Refuse implements runtime.Event.
+func (ev *offsetDelete) Refuse(err error) {
+	ev.response.ErrorCode, ev.response.Topics = errcode.Of(err), nil
+	ev.reply(ev.response)
+}
+
+func (m *machine) offsetDelete(ev *offsetDelete, out *runtime.Out) {
+	e := m.groups[ev.request.Group]
+	if e == nil {
+		ev.Refuse(errGroupNotFound)
+		return
+	}
+	if err := e.CheckOffsetDelete(); err != nil {
+		ev.Refuse(err)
+		return
+	}
+	for i := range ev.response.Topics {
+		t := &ev.response.Topics[i]
+		subscribed := e.Subscribed(t.Topic)
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			switch {
+			case p.ErrorCode != 0:
+			case subscribed:
+				p.ErrorCode = kerr.GroupSubscribedToTopic.Code
+			case e.offsets.Get(t.Topic, p.Partition) != nil || m.pending.Has(e.ID(), t.Topic, p.Partition):
+				m.forgetOffset(out, e.ID(), t.Topic, p.Partition)
+			}
+		}
+	}
+	out.Then(func(err error, _ *runtime.Out) {
+		if err != nil {
+			ev.Refuse(err)
+			return
+		}
+		ev.reply(ev.response)
+	})
+}

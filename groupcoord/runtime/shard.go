@@ -1,0 +1,204 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gregor-broker/gregor/log/record"
+	"github.com/gregor-broker/gregor/wire/clock"
+)
+
+// errLeaving ends a replay of a shard that is no longer wanted.
+var errLeaving = errors.New("the shard is leaving")
+
+// shard is one partition and its goroutine, from election to resignation.
+type shard struct {
+	partition int32
+	epoch     atomic.Int32
+	runtime   *Runtime
+	log       *zap.Logger
+	mail      *mailbox
+	before    *shard        // the shard of an earlier term, which must have ended first
+	stop      chan struct{} // closed when the shard shall leave
+	ended     chan struct{} // closed when its goroutine has ended
+	timer     clock.Timer
+	ticks     <-chan time.Time
+}
+
+func newShard(p, epoch int32, r *Runtime, before *shard) *shard {
+	s := &shard{
+		partition: p, runtime: r, mail: newMailbox(), before: before,
+		log:  r.o.Logger.With(zap.Int32("partition", p)),
+		stop: make(chan struct{}), ended: make(chan struct{}),
+	}
+	s.epoch.Store(epoch)
+	return s
+}
+
+// leaving reports whether leave was called. The caller holds the runtime's lock.
+func (s *shard) leaving() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// leave makes the goroutine end. The caller holds the runtime's lock.
+func (s *shard) leave() {
+	if !s.leaving() {
+		close(s.stop)
+	}
+}
+
+// raise notes a later leader epoch. The caller holds the runtime's lock.
+func (s *shard) raise(epoch int32) {
+	if epoch > s.epoch.Load() {
+		s.epoch.Store(epoch)
+	}
+}
+
+func (s *shard) now() Time {
+	return Time{Wall: s.runtime.o.Clock.Now(), Mono: s.runtime.o.Clock.Monotonic()}
+}
+
+// run is the shard's goroutine: load, serve, and again after a failed append.
+func (s *shard) run() {
+	defer close(s.ended)
+	if s.before != nil {
+		<-s.before.ended
+		s.before = nil
+	}
+	cancel := s.runtime.o.Log.Watch(s.partition, func(int64) { s.mail.poke() })
+	defer cancel()
+	s.ticks, s.timer = s.runtime.o.Clock.NewTimer(time.Hour)
+	defer s.timer.Stop()
+	for backoff := time.Duration(0); s.pause(backoff); backoff = min(max(2*backoff, 100*time.Millisecond), 10*time.Second) {
+		c, err := s.load()
+		if err != nil {
+			if !errors.Is(err, errLeaving) {
+				s.log.Error("cannot load the coordinator's partition, will try again", zap.Error(err))
+			}
+			continue
+		}
+		s.mail.open()
+		wrote := c.written
+		err = s.serve(c)
+		if c.written > wrote {
+			backoff = 0
+		}
+		if err != nil {
+			s.log.Error("an append failed, the coordinator reads its partition again", zap.Error(err))
+			s.mail.shut(ErrLoading)
+		}
+		c.drop(s.now(), ErrNotCoordinator)
+	}
+}
+
+// pause waits; false when the shard shall leave.
+func (s *shard) pause(d time.Duration) bool {
+	if d == 0 {
+		return !s.leaving()
+	}
+	s.timer.Reset(d)
+	select {
+	case <-s.stop:
+		return false
+	case <-s.ticks:
+		return true
+	}
+}
+
+// load replays the partition into a new machine.
+func (s *shard) load() (*core, error) {
+	select {
+	case s.runtime.loads <- struct{}{}:
+		defer func() { <-s.runtime.loads }()
+	case <-s.stop:
+		return nil, errLeaving
+	}
+	o := &s.runtime.o
+	c := newCore(s.partition, o, o.Machine(s.partition))
+	started, records := o.Clock.Monotonic(), 0
+	err := o.Log.Replay(s.partition, func(e record.Entry) error {
+		if s.leaving() {
+			return errLeaving
+		}
+		n, err := c.replay(e)
+		records += n
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
+	}
+	if err := c.loaded(s.now(), s.epoch.Load()); err != nil {
+		return nil, err
+	}
+	s.log.Info("coordinator partition loaded", zap.Int32("leader_epoch", s.epoch.Load()), zap.Int("records", records),
+		zap.Int64("offset", c.written), zap.Duration("dur", o.Clock.Monotonic()-started))
+	return c, nil
+}
+
+// replay applies one entry of the log and returns the number of its records.
+func (c *core) replay(e record.Entry) (n int, err error) {
+	defer func() { c.written = e.NextOffset() }()
+	producer := int64(-1)
+	if e.IsTransactional() {
+		producer = e.ProducerID()
+	}
+	for r, err := range e.Records(record.Limits{}) {
+		if err != nil {
+			return n, err
+		}
+		n++
+		if !e.IsControl() {
+			c.machine.Apply(&Record{Key: r.Key, Value: r.Value, Order: r.Offset, ProducerID: producer})
+			continue
+		}
+		kind, err := record.ParseControl(r.Key)
+		if err != nil {
+			return n, err
+		}
+		if kind == record.Commit || kind == record.Abort {
+			c.machine.EndTransaction(e.ProducerID(), kind == record.Commit)
+		}
+	}
+	return n, nil
+}
+
+// serve takes turns until the shard shall leave (nil) or must load again (why).
+func (s *shard) serve(c *core) error {
+	var events []Event
+	for {
+		if s.leaving() {
+			return nil
+		}
+		events = s.mail.take(events[:0])
+		err := c.turn(s.now(), s.epoch.Load(), events)
+		clear(events)
+		if err != nil {
+			return err
+		}
+		s.wait(c)
+	}
+}
+
+// wait returns when there is something to do.
+func (s *shard) wait(c *core) {
+	due, ok := c.deadline()
+	if ok {
+		s.timer.Reset(max(due-s.runtime.o.Clock.Monotonic(), 0))
+	} else {
+		s.timer.Stop()
+	}
+	select {
+	case <-s.stop:
+	case <-s.mail.wake:
+	case <-s.ticks:
+	}
+}
