@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -107,4 +108,15 @@ func Binary() string {
 		return path
 	}
 	return filepath.Join(Root(), "bin", "gregor")
+}
+
+// Need skips the test where something that it needs ("java", "python" or "kcat") could not be installed:
+// GREGOR_COMPAT_WITHOUT names what. What is not named there must be there.
+func Need(t testing.TB, what string) {
+	t.Helper()
+	for _, missing := range strings.Fields(os.Getenv("GREGOR_COMPAT_WITHOUT")) {
+		if missing == what {
+			t.Skipf("%s could not be installed here", what)
+		}
+	}
 }

@@ -271,3 +271,18 @@ func (r *Tools) Feed(t testing.TB, stdin, tool string, args ...string) Output {
 	}
 	return out
 }
+
+// RunAlone is Run in a JVM of its own, for tools that leave work to the JVM's shutdown hooks.
+func (r *Tools) RunAlone(t testing.TB, tool string, args ...string) Output {
+	t.Helper()
+	class, err := mainClass(r.Version, tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := append(javaArgs(r.Version, "WARN", 256), class)
+	out := Command(t, toolLimit, "", nil, Java(), append(command, args...)...)
+	if out.Code != 0 {
+		t.Fatalf("%s %v of Kafka %s ended with %d:\n%s", tool, args, r.Version, out.Code, out)
+	}
+	return out
+}

@@ -8,6 +8,8 @@ import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
@@ -39,6 +41,7 @@ public final class ToolRunner {
     private static final class Call {
         final int id;
         final InputStream in;
+        final List<Runnable> hooks = new ArrayList<>();
         volatile Integer status;
 
         Call(int id, byte[] in) {
@@ -108,7 +111,10 @@ public final class ToolRunner {
         return b;
     }
 
-    /** Has Kafka's tools call exit in place of ending the JVM. The class that they ask has another package in 4.4. */
+    /**
+     * Has Kafka's tools call exit in place of ending the JVM, and leave their shutdown hooks with the call. The class that
+     * they ask has another package in 4.4.
+     */
     private static void takeExit() throws ReflectiveOperationException {
         Class<?> exit;
         try {
@@ -123,6 +129,16 @@ public final class ToolRunner {
         });
         exit.getMethod("setExitProcedure", procedure).invoke(null, ours);
         exit.getMethod("setHaltProcedure", procedure).invoke(null, ours);
+
+        Class<?> adder = Class.forName(exit.getName() + "$ShutdownHookAdder");
+        Object adds = Proxy.newProxyInstance(adder.getClassLoader(), new Class<?>[] {adder}, (proxy, method, a) -> {
+            Call call = CURRENT.get();
+            if (call != null) {
+                call.hooks.add((Runnable) a[1]);
+            }
+            return null;
+        });
+        exit.getMethod("setShutdownHookAdder", adder).invoke(null, adds);
     }
 
     public static void main(String[] args) throws IOException, ReflectiveOperationException {
@@ -178,6 +194,13 @@ public final class ToolRunner {
         }
         if (call.status != null) {
             status = call.status;
+        }
+        for (Runnable hook : call.hooks) {
+            try {
+                hook.run();
+            } catch (Throwable e) {
+                e.printStackTrace();
+            }
         }
         System.out.flush();
         System.err.flush();

@@ -1,0 +1,81 @@
+package tools
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/gregor-broker/gregor/compat/harness"
+)
+
+func TestConsumerGroups(t *testing.T) {
+	both(t, func(t *testing.T, b *harness.Broker, tools *harness.Tools) {
+		topic, group := name("groups"), name("group")
+		harness.CreateTopic(t, b, topic, 2)
+		lines := produceLines(t, b, tools, topic, 10)
+		run := func(args ...string) harness.Output {
+			return tools.Run(t, "kafka-consumer-groups", append([]string{"--bootstrap-server", b.Addr}, args...)...)
+		}
+
+		member := harness.Client(t, b, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.ClientID("franz"))
+		ctx := harness.Context(t, time.Minute)
+		for read := 0; read < len(lines); {
+			fetches := member.PollFetches(ctx)
+			if err := fetches.Err(); err != nil {
+				t.Fatal(err)
+			}
+			read += fetches.NumRecords()
+		}
+		if err := member.CommitUncommittedOffsets(ctx); err != nil {
+			t.Fatal(err)
+		}
+
+		wantMatch(t, run("--list"), "^"+group+"$")
+		wantMatch(t, run("--list", "--state"), "^"+group+`\s+.*Stable`)
+		wantMatch(t, run("--describe", "--group", group), `^`+group+`\s+`+topic+`\s+[01]\s.*\s+0\s+franz-\S+\s+/127\.0\.0\.1\s+franz`)
+		wantMatch(t, run("--describe", "--group", group, "--state"), `cooperative-sticky\s+.*Stable\s+1`)
+		wantMatch(t, run("--describe", "--group", group, "--members", "--verbose"), `franz-\S+\s+/127\.0\.0\.1\s+franz\s+2\s+.*\(?0,1\)?`)
+
+		reset := []string{"--group", group, "--reset-offsets", "--topic", topic, "--to-earliest"}
+		refused := tools.Try(t, "kafka-consumer-groups", "", append([]string{"--bootstrap-server", b.Addr, "--execute"}, reset...)...)
+		if !strings.Contains(refused.String(), "can only be reset if the group") {
+			t.Errorf("resetting a group that runs prints:\n%s", refused)
+		}
+		refused = tools.Try(t, "kafka-consumer-groups", "", "--bootstrap-server", b.Addr, "--delete", "--group", group)
+		if !strings.Contains(refused.String(), "not empty") {
+			t.Errorf("deleting a group that runs prints:\n%s", refused)
+		}
+		member.Close()
+
+		harness.Eventually(t, time.Minute, func() error {
+			if out := run("--describe", "--group", group, "--state"); !strings.Contains(out.Stdout, "Empty") {
+				return &printed{out}
+			}
+			return nil
+		})
+		wantMatch(t, run(append(reset, "--dry-run")...), group+`\s+`+topic+`\s+1\s+0`)
+		wantMatch(t, run(append(reset, "--execute")...), group+`\s+`+topic+`\s+1\s+0`)
+		wantMatch(t, run("--describe", "--group", group), group+`\s+`+topic+`\s+0\s+0\s+\d+\s+\d+\s+-`, "no active members")
+		run("--group", group, "--reset-offsets", "--topic", topic+":0", "--shift-by", "1", "--execute")
+		wantMatch(t, run("--describe", "--group", group, "--offsets"), group+`\s+`+topic+`\s+1\s+0\s`)
+
+		wantMatch(t, run("--delete-offsets", "--group", group, "--topic", topic+":1"), topic+`\s+1\s+Successful`)
+		if out := run("--describe", "--group", group); strings.Contains(out.Stdout, topic+"  1") {
+			t.Errorf("the deleted offset is described:\n%s", out.Stdout)
+		}
+		wantMatch(t, run("--delete", "--group", group), `Deletion of requested consumer groups .*successful`)
+		if out := run("--list"); strings.Contains(out.Stdout, group+"\n") {
+			t.Errorf("the deleted group is listed:\n%s", out.Stdout)
+		}
+		gone := tools.Try(t, "kafka-consumer-groups", "", "--bootstrap-server", b.Addr, "--describe", "--group", group)
+		if !strings.Contains(gone.String(), "does not exist") && !strings.Contains(gone.String(), "not found") {
+			t.Errorf("describing the deleted group prints:\n%s", gone)
+		}
+	})
+}
+
+type printed struct{ out harness.Output }
+
+func (p *printed) Error() string { return "it printed:\n" + p.out.String() }
