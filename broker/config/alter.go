@@ -1,0 +1,118 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gregor-broker/gregor/wire/errcode"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Op is what IncrementalAlterConfigs does to a key; the numbers are the protocol's.
+type Op int8
+
+// The operations.
+const (
+	Set      Op = 0
+	Delete   Op = 1
+	Append   Op = 2 // to a list
+	Subtract Op = 3 // from a list
+)
+
+// Change is one operation on one key.
+type Change struct {
+	Name  string
+	Op    Op
+	Value *string
+}
+
+// AlterTopic returns the overrides that changes make of old (IncrementalAlterConfigs), validated; old is not modified.
+// Errors carry a code: INVALID_REQUEST, INVALID_CONFIG. After Kafka's ConfigAdminManager and, for the messages, 4.4's
+// ConfigurationControlManager.
+func AlterTopic(s *Snapshot, old map[string]string, changes []Change) (map[string]string, error) {
+	if err := wellFormed(changes); err != nil {
+		return nil, err
+	}
+	next := maps.Clone(old)
+	if next == nil {
+		next = map[string]string{}
+	}
+	for _, c := range changes {
+		if err := s.apply(next, c); err != nil {
+			return nil, err
+		}
+	}
+	return next, ValidateTopic(s, next)
+}
+
+// ReplaceTopic returns the overrides that AlterConfigs sets: exactly these and no others.
+func ReplaceTopic(s *Snapshot, values []Change) (map[string]string, error) {
+	if err := wellFormed(values); err != nil {
+		return nil, err
+	}
+	next := map[string]string{}
+	for _, c := range values {
+		next[c.Name] = *c.Value
+	}
+	return next, ValidateTopic(s, next)
+}
+
+// wellFormed refuses operations without the value that they need, and keys that are named twice.
+func wellFormed(changes []Change) error {
+	var nulls []string
+	seen := map[string]bool{}
+	twice := false
+	for _, c := range changes {
+		if c.Value == nil && c.Op != Delete {
+			nulls = append(nulls, c.Name)
+		}
+		twice = twice || seen[c.Name]
+		seen[c.Name] = true
+	}
+	switch {
+	case len(nulls) > 0:
+		return errcode.Newf(kerr.InvalidRequest, "Null value not supported for : %s", strings.Join(nulls, ","))
+	case twice:
+		return errcode.New(kerr.InvalidRequest, "Error due to duplicate config keys")
+	}
+	return nil
+}
+
+func (s *Snapshot) apply(overrides map[string]string, c Change) error {
+	switch c.Op {
+	case Set:
+		overrides[c.Name] = *c.Value
+	case Delete:
+		delete(overrides, c.Name)
+	case Append, Subtract:
+		return s.applyToList(overrides, c)
+	default:
+		return errcode.Newf(kerr.InvalidRequest, "Unknown operation type %d for config key %s", c.Op, c.Name)
+	}
+	return nil
+}
+
+// applyToList appends what is not there yet, or subtracts. A list without override begins as Kafka's default, not as
+// the broker's.
+func (s *Snapshot) applyToList(overrides map[string]string, c Change) error {
+	k := topicTable.byName[c.Name]
+	if k == nil || !k.in(s.mode) || k.typeIn(s.mode) != List {
+		verb := map[Op]string{Append: "APPEND", Subtract: "SUBTRACT"}[c.Op]
+		return errcode.Newf(kerr.InvalidConfig, "Can't %s to key %s because its type is not LIST.", verb, c.Name)
+	}
+	list := asList(k.defaults[s.mode-1])
+	if written, ok := overrides[c.Name]; ok {
+		list = splitList(strings.TrimSpace(written), false)
+	}
+	for _, item := range splitList(strings.TrimSpace(*c.Value), false) {
+		has := slices.Contains(list, item)
+		if c.Op == Append && !has {
+			list = append(list, item)
+		} else if c.Op == Subtract && has {
+			list = slices.DeleteFunc(list, func(one string) bool { return one == item })
+		}
+	}
+	overrides[c.Name] = strings.Join(list, ",")
+	return nil
+}

@@ -1,0 +1,81 @@
+package config
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Docs writes the whole table as Markdown, for docs/compatibility.md.
+func Docs(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprint(b, "### Own defaults\n\nWithout ZooKeeper the defaults are those of Kafka 4.4, but for these, "+
+		"which let one broker work alone:\n\n| key | Kafka 4.4 | here |\n|---|---|---|\n")
+	for i := range brokerTable.keys {
+		if k := &brokerTable.keys[i]; k.Embedded != "" {
+			fmt.Fprintf(b, "| `%s` | %s | %s |\n", k.Name, code(k.kafkaDefault(Kafka44)), code(k.Embedded))
+		}
+	}
+	for _, part := range []struct {
+		title string
+		table *scopeKeys
+	}{
+		{"Broker keys", brokerTable}, {"Topic keys", topicTable},
+		{"Group keys (described only)", groupTable}, {"Client metrics keys (described only)", clientMetricsTable},
+	} {
+		fmt.Fprintf(b, "\n### %s\n\n| key | type | default (3.9 / 4.4) | allowed | here | meaning |\n|---|---|---|---|---|---|\n", part.title)
+		for i := range part.table.keys {
+			if k := &part.table.keys[i]; !k.Internal {
+				k.writeDocs(b)
+			}
+		}
+	}
+	return b.Flush()
+}
+
+func (k *Key) writeDocs(w io.Writer) {
+	mode := Kafka44
+	if !k.in(mode) {
+		mode = Kafka39
+	}
+	fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s | %s |\n", k.Name, strings.ToLower(typeWords[k.typeIn(mode)].kafka),
+		k.docDefault(), cell(k.allowed(mode)), k.docStanding(), cell(k.Doc))
+}
+
+func (k *Key) docDefault() string {
+	old, now := k.kafkaDefault(Kafka39), k.kafkaDefault(Kafka44)
+	switch {
+	case k.In == Kafka39:
+		return code(old) + " / –"
+	case k.In == Kafka44:
+		return "– / " + code(now)
+	case old == now:
+		return code(now)
+	}
+	return code(old) + " / " + code(now)
+}
+
+func (k *Key) docStanding() string {
+	switch k.Standing {
+	case Accepted:
+		return "no effect: " + cell(k.Why)
+	case Refused:
+		return "only " + cell(k.understood()) + ": " + cell(k.Why)
+	}
+	return "yes"
+}
+
+// code shows a default.
+func code(written string) string {
+	switch written {
+	case none:
+		return "none"
+	case "":
+		return "empty"
+	}
+	return "`" + cell(written) + "`"
+}
+
+// cell makes a text fit for a table.
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

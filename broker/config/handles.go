@@ -1,0 +1,117 @@
+package config
+
+import (
+	"math"
+	"time"
+)
+
+// Handle is how the rest of the program reads one broker key: config.NumIOThreads.Of(snapshot).
+type Handle[T any] struct {
+	key *Key
+	get func(s *Snapshot, k *Key) T
+}
+
+// Of returns the key's value in a snapshot.
+func (h Handle[T]) Of(s *Snapshot) T { return h.get(s, h.key) }
+
+// Name returns the key's name, for messages.
+func (h Handle[T]) Name() string { return h.key.Name }
+
+// handle makes the handle of a key; it panics (when the program starts) for a name that is not in the table.
+func handle[T any](name string, get func(*Snapshot, *Key) T) Handle[T] {
+	k := brokerTable.byName[name]
+	if k == nil {
+		panic("config: no such key: " + name)
+	}
+	return Handle[T]{k, get}
+}
+
+func integer(name string) Handle[int] {
+	return handle(name, func(s *Snapshot, k *Key) int { return int(long(s, k)) })
+}
+
+func longInteger(name string) Handle[int64] { return handle(name, long) }
+
+func long(s *Snapshot, k *Key) int64 {
+	n, _ := s.resolved(k).(int64)
+	return n
+}
+
+func boolean(name string) Handle[bool] {
+	return handle(name, func(s *Snapshot, k *Key) bool { b, _ := s.resolved(k).(bool); return b })
+}
+
+func text(name string) Handle[string] {
+	return handle(name, func(s *Snapshot, k *Key) string { return format(s.resolved(k)) })
+}
+
+// span reads a duration from a key in milliseconds, minutes or hours; what is longer than a Duration can be is the
+// longest Duration.
+func span(name string) Handle[time.Duration] {
+	unit := unitOf(name)
+	return handle(name, func(s *Snapshot, k *Key) time.Duration {
+		n := long(s, k)
+		if n > math.MaxInt64/int64(unit) {
+			return math.MaxInt64
+		}
+		return time.Duration(n) * unit
+	})
+}
+
+// The keys of the broker itself.
+var (
+	BrokerRack              = text("broker.rack") // "" = none
+	NumNetworkThreads       = integer("num.network.threads")
+	NumIOThreads            = integer("num.io.threads")
+	QueuedMaxRequests       = integer("queued.max.requests")
+	QueuedMaxRequestBytes   = longInteger("queued.max.request.bytes") // ≤ 0 = from the memory limit
+	SocketSendBuffer        = integer("socket.send.buffer.bytes")     // -1 = the system's
+	SocketReceiveBuffer     = integer("socket.receive.buffer.bytes")  // -1 = the system's
+	SocketRequestMaxBytes   = integer("socket.request.max.bytes")
+	SocketListenBacklog     = integer("socket.listen.backlog.size")
+	ConnectionsMaxIdle      = span("connections.max.idle.ms") // < 0 = for ever
+	MaxConnections          = integer("max.connections")
+	MaxConnectionsPerIP     = integer("max.connections.per.ip")
+	AutoCreateTopics        = boolean("auto.create.topics.enable")
+	DeleteTopic             = boolean("delete.topic.enable")
+	NumPartitions           = integer("num.partitions")
+	ReplicationFactor       = integer("default.replication.factor")
+	MinInsyncReplicas       = integer("min.insync.replicas")
+	UncleanLeaderElection   = boolean("unclean.leader.election.enable")
+	FetchMaxBytes           = integer("fetch.max.bytes")
+	FetchSessionCacheSlots  = integer("max.incremental.fetch.session.cache.slots")
+	PartitionSizeLimit      = integer("max.request.partition.size.limit")
+	MessageDownconversion   = boolean("log.message.downconversion.enable")
+	ZooKeeperConnect        = text(zookeeperConnect)
+	ReplicaLagTimeMax       = span("replica.lag.time.max.ms")
+	HighWatermarkCheckpoint = span("replica.high.watermark.checkpoint.interval.ms")
+)
+
+// The keys of the logs that are not defaults of topic keys (those are in TopicLog).
+var (
+	RecoveryThreadsPerDir     = integer("num.recovery.threads.per.data.dir")
+	RetentionCheckInterval    = span("log.retention.check.interval.ms")
+	FlushCheckpointInterval   = span("log.flush.offset.checkpoint.interval.ms")
+	StartCheckpointInterval   = span("log.flush.start.offset.checkpoint.interval.ms")
+	CleanerEnable             = boolean("log.cleaner.enable")
+	CleanerBackoff            = span("log.cleaner.backoff.ms")
+	ProducerIDExpiration      = span("producer.id.expiration.ms")
+	MessageMaxBytes           = integer("message.max.bytes")
+	LogFlushSchedulerInterval = span("log.flush.scheduler.interval.ms")
+)
+
+// The keys of consumer groups and their offsets.
+var (
+	GroupInitialRebalanceDelay = span("group.initial.rebalance.delay.ms")
+	GroupMinSessionTimeout     = span("group.min.session.timeout.ms")
+	GroupMaxSessionTimeout     = span("group.max.session.timeout.ms")
+	GroupMaxSize               = integer("group.max.size")
+	OffsetMetadataMaxBytes     = integer("offset.metadata.max.bytes")
+	OffsetsCommitTimeout       = span("offsets.commit.timeout.ms")
+	OffsetsRetention           = span("offsets.retention.minutes")
+	OffsetsRetentionCheck      = span("offsets.retention.check.interval.ms")
+	OffsetsTopicCodec          = integer("offsets.topic.compression.codec") // record.Codec's numbers
+	OffsetsTopicPartitions     = integer("offsets.topic.num.partitions")
+	OffsetsTopicReplication    = integer("offsets.topic.replication.factor")
+	OffsetsTopicSegmentBytes   = integer("offsets.topic.segment.bytes")
+)

@@ -1,0 +1,39 @@
+package config
+
+// Why a key has no effect.
+const (
+	whyAlone            = "a single broker has no followers or other brokers to deal with"
+	whyKRaft            = "there is no KRaft quorum; the broker keeps its metadata itself"
+	whyZooKeeper        = "it matters only to a broker on ZooKeeper"
+	whyZooKeeperTLS     = "TLS to ZooKeeper is refused until it exists"
+	whyJava             = "there is no JVM"
+	whyThreads          = "background work is not done by a fixed number of threads"
+	whyCoordinator      = "the coordinator works otherwise"
+	whyInside           = "the broker decides this itself"
+	whyInflate          = "records are opened as a stream within a fixed bound"
+	whyPurge            = "finished requests are not kept"
+	whyUnstable         = "only what works is offered"
+	whySecurity         = "only TLS and SASL listeners use it, and they are refused until they exist"
+	whyQuotas           = "quotas are not enforced yet"
+	whyMetrics          = "metrics are not served yet"
+	whyConsumerProtocol = "groups of the consumer protocol (KIP-848) are not served yet"
+	whyShare            = "share groups are not served yet"
+	whyStreams          = "streams groups are not served yet"
+	whyTransactions     = "transactions are not served yet"
+	whyTiered           = "there is no tiered storage"
+	whyCordon           = "log directories cannot be closed to new partitions yet"
+	whyMoves            = "replicas are not moved between log directories yet"
+	whyCleaner          = "one cleaner thread with a fixed budget compacts"
+	whyFormat           = "everything is stored in record format 2"
+	whyProtocol         = "the version among brokers is that of Kafka 3.9"
+)
+
+// Why values of a key stop the start.
+const (
+	refuseJava          = "Java classes cannot be run, and without this one the broker would behave otherwise than asked"
+	refuseAuthorizer    = "authorisation does not exist yet, and without it everyone may do everything"
+	refusePlaintextOnly = "TLS and SASL do not exist yet"
+	refuseSecurity      = "this protection does not exist yet"
+	refuseTiered        = "there is no tiered storage"
+	refuseMigration     = "a cluster cannot be moved to KRaft"
+)
