@@ -178,14 +178,8 @@ func checkHeader(b Batch, r *Rules) error {
 
 // keepBatch checks the records of a batch that is stored as it is, save for times in its header.
 func keepBatch(b Batch, r *Rules) (Checked, error) {
-	v, release, err := openWindow(b.Codec(), 2, b.payload(), defaultMaxTotalBytes)
-	if err != nil {
-		return Checked{}, err
-	}
-	defer release()
-	defer v.close()
 	s := newSurvey(b, r)
-	if err := s.walk(&v); err != nil {
+	if err := s.open(); err != nil {
 		return Checked{}, err
 	}
 	if !s.consecutive && r.Client {

@@ -1,18 +1,32 @@
 package record
 
 // varint reads the zig-zag varint at b[p:] and returns it with the position after it, -1 if b ends before or it has
-// more than 64 bits. It is small enough to be inlined for the one-byte case that nearly all are.
+// more than 64 bits.
 func varint(b []byte, p int) (int64, int) {
-	if uint(p) < uint(len(b)) && b[p] < 0x80 {
-		u := int64(b[p])
-		return u>>1 ^ -(u & 1), p + 1
+	if x, next := shortVarint(b, p); next > 0 {
+		return x, next
 	}
 	return longVarint(b, p)
 }
 
+// shortVarint is varint for one byte, which nearly all have; -1 for what may be longer. It is small enough to be
+// inlined, varint is not: loops over records call it themselves.
+func shortVarint(b []byte, p int) (int64, int) {
+	if uint(p) < uint(len(b)) && b[p] < 0x80 {
+		u := int64(b[p])
+		return u>>1 ^ -(u & 1), p + 1
+	}
+	return 0, -1
+}
+
+//go:noinline
 func longVarint(b []byte, p int) (int64, int) {
 	if p < 0 {
 		return 0, -1
+	}
+	if len(b)-p >= 2 && b[p+1] < 0x80 {
+		u := int64(b[p]&0x7f) | int64(b[p+1])<<7
+		return u>>1 ^ -(u & 1), p + 2
 	}
 	var u uint64
 	for shift := uint(0); p < len(b); shift += 7 {

@@ -30,19 +30,44 @@ type parsed struct {
 
 // parseRecord reads the body of a record (what follows its size) and checks that it is exactly body.
 func parseRecord(body []byte, p *parsed) error {
-	// The first byte is attributes that nobody uses.
-	pos := 1
-	p.timestampDelta, pos = varint(body, pos)
-	p.offsetDelta, pos = varint(body, pos)
-	if pos < 0 || p.offsetDelta != int64(int32(p.offsetDelta)) {
+	pos := 1 // behind attributes, which nobody uses
+	x, next := shortVarint(body, pos)
+	if next < 0 {
+		x, next = longVarint(body, pos)
+	}
+	p.timestampDelta, pos = x, next
+	if x, next = shortVarint(body, pos); next < 0 {
+		x, next = longVarint(body, pos)
+	}
+	p.offsetDelta, pos = x, next
+	if next < 0 || x != int64(int32(x)) {
 		return errStructure
 	}
-	if p.keySize, p.keyPos, pos = field(body, pos); pos < 0 {
+	if x, next = shortVarint(body, pos); next < 0 {
+		x, next = longVarint(body, pos)
+	}
+	if next < 0 || x > int64(len(body)-next) {
 		return errStructure
 	}
-	if p.valueSize, p.valuePos, pos = field(body, pos); pos < 0 {
+	p.keySize, p.keyPos = int(max(x, -1)), next
+	pos = next + int(max(x, 0))
+	if x, next = shortVarint(body, pos); next < 0 {
+		x, next = longVarint(body, pos)
+	}
+	if next < 0 || x > int64(len(body)-next) {
 		return errStructure
 	}
+	p.valueSize, p.valuePos = int(max(x, -1)), next
+	pos = next + int(max(x, 0))
+	if pos == len(body)-1 && body[pos] == 0 {
+		p.headers = 0
+		return nil
+	}
+	return parseHeaders(body, pos, p)
+}
+
+// parseHeaders reads the headers at body[pos:], which are the rest of it.
+func parseHeaders(body []byte, pos int, p *parsed) error {
 	n, pos := varint(body, pos)
 	if pos < 0 || n < 0 || n > int64(len(body)-pos) {
 		return errStructure
@@ -116,6 +141,22 @@ func nextBody(v *window, maxBytes int) ([]byte, error) {
 	body := v.buf[v.r : v.r+int(size) : v.r+int(size)]
 	v.r += int(size)
 	return body, nil
+}
+
+// skimSlice reads the record at b[pos:] and returns the position after it.
+func skimSlice(b []byte, pos int, p *parsed) (int, error) {
+	size, next := shortVarint(b, pos)
+	if next < 0 {
+		size, next = longVarint(b, pos)
+	}
+	if next < 0 || size > int64(len(b)-next) {
+		return 0, errEnd
+	}
+	if size < 1 {
+		return 0, errStructure
+	}
+	end := next + int(size)
+	return end, parseRecord(b[next:end], p)
 }
 
 // skim reads the next record of v for its deltas and sizes only. A record that is not in memory and large streams by.

@@ -16,8 +16,12 @@ const (
 	zstdMaxWindow = 128 << 20
 	// zstdStreamWindow is the largest window that is allocated because a frame's header says so.
 	zstdStreamWindow = 8 << 20
-	// zstdFirstTry is the buffer that is tried first: most batches fit, and then no window is needed.
-	zstdFirstTry = 256 << 10
+	// A payload is first decoded whole, into a buffer that is kept: of the size that the frame says, or four times the
+	// payload, within these limits. Most batches fit, and then no window is needed.
+	zstdMinBuffer = 256 << 10
+	zstdMaxBuffer = 2 << 20
+	// zstdBlock is the most that a block decodes to.
+	zstdBlock = 128 << 10
 	// zstdMaxRatio is how much more than itself a frame with a large window may claim to contain.
 	zstdMaxRatio = 256
 )
@@ -35,8 +39,21 @@ var zstdDecoders = sync.Pool{New: func() any {
 	if err != nil {
 		panic(err) // the options are constants
 	}
-	return &zstdDecoder{Decoder: d, buf: make([]byte, zstdFirstTry)}
+	return &zstdDecoder{Decoder: d}
 }}
+
+// room is an empty buffer for a payload of n bytes.
+func (d *zstdDecoder) room(h *zstd.Header, n int) []byte {
+	want := 4 * n
+	if h.HasFCS && h.FrameContentSize < zstdMaxBuffer {
+		want = int(h.FrameContentSize)
+	}
+	want = min(max(want, zstdMinBuffer), zstdMaxBuffer)
+	if cap(d.buf) < want {
+		d.buf = make([]byte, want)
+	}
+	return d.buf[:0]
+}
 
 func (d *zstdDecoder) release() {
 	d.in.Reset(nil)
@@ -49,24 +66,28 @@ func (d *zstdDecoder) release() {
 // claims; if that is large, the payload is instead decoded into buffers that grow with what it really contains.
 func openZstd(payload []byte, maxBytes int64) (window, func(), error) {
 	d := zstdDecoders.Get().(*zstdDecoder)
-	out, err := d.DecodeAll(payload, d.buf[:0])
-	if err == nil {
-		return limited(out, maxBytes, d)
-	}
 	var h zstd.Header
-	if !errors.Is(err, zstd.ErrDecoderSizeExceeded) || h.Decode(payload) != nil {
+	if err := h.Decode(payload); err != nil {
 		d.release()
 		return window{}, nil, &decompressError{err}
 	}
-	if h.WindowSize > zstdStreamWindow {
-		if h.HasFCS && h.FrameContentSize/zstdMaxRatio > uint64(len(payload)) {
+	for buf := d.room(&h, len(payload)); ; buf = make([]byte, 0, 4*cap(buf)) {
+		out, err := d.DecodeAll(payload, buf)
+		if err == nil {
+			return limited(out, maxBytes, d)
+		}
+		// The buffer was too small if it is full but for a block, or smaller than what the frame claims.
+		claims := h.HasFCS && errors.Is(err, zstd.ErrDecoderSizeExceeded)
+		if !claims && len(out)+zstdBlock < cap(buf) {
+			d.release()
+			return window{}, nil, &decompressError{err}
+		}
+		if h.WindowSize <= zstdStreamWindow || int64(cap(buf)) >= min(zstdMaxWindow/2, maxBytes) {
+			break
+		}
+		if claims && h.FrameContentSize/zstdMaxRatio > uint64(len(payload)) {
 			d.release()
 			return window{}, nil, fmt.Errorf("%w: a frame of %d bytes claims %d", ErrTooLarge, len(payload), h.FrameContentSize)
-		}
-		for size := int64(4 * zstdFirstTry); size <= min(zstdMaxWindow/2, 4*maxBytes); size *= 4 {
-			if out, err = d.DecodeAll(payload, make([]byte, 0, size)); err == nil {
-				return limited(out, maxBytes, d)
-			}
 		}
 	}
 	d.in.Reset(payload)
