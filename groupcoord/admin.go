@@ -245,9 +245,5 @@ func (m *machine) deleteGroup(out *runtime.Out, e *entry) {
 			m.forgetOffset(out, e.ID(), topic, partition)
 		}
 	})
-	e.Forget(out)
-	if e.Stored() != nil {
-		m.forgetGroup(out, e.ID())
-	}
-	m.vacate(e)
+	m.forgetGroup(out, e)
 }

@@ -27,7 +27,7 @@ type machine struct {
 	value    []byte
 }
 
-// entry is one group. It exists as long as anything is stored of it, or anybody wants to be in it.
+// entry is one group. It exists from the first record or JoinGroup on until it is deleted, or found to be empty by cleanUp.
 type entry struct {
 	group.Group
 	offsets offset.Set
@@ -136,7 +136,6 @@ func (m *machine) applyOffset(r *runtime.Record) (version int16, err error) {
 		if e := m.groups[string(key.Group)]; e != nil {
 			e.offsets.Delete(string(key.Topic), key.Partition)
 			m.pending.Delete(e.ID(), string(key.Topic), key.Partition)
-			m.vacate(e)
 		}
 		return -1, nil
 	}
@@ -188,7 +187,6 @@ func (m *machine) EndTransaction(producerID int64, commit bool) {
 				}
 			}
 		}
-		m.vacate(e)
 	}
 }
 
@@ -232,16 +230,21 @@ func (m *machine) topicID(id [16]byte) *[16]byte {
 	return p
 }
 
-// forgetTopic writes that an offset is deleted.
+// forgetOffset writes that an offset is deleted.
 func (m *machine) forgetOffset(out *runtime.Out, groupID, topic string, partition int32) {
 	m.key = schema.AppendOffsetKey(m.key[:0], groupID, topic, partition)
 	out.Write(m.key, nil)
 }
 
-// forgetGroup writes that a group is deleted.
-func (m *machine) forgetGroup(out *runtime.Out, groupID string) {
-	m.key = schema.AppendGroupKey(m.key[:0], groupID)
-	out.Write(m.key, nil)
+// forgetGroup drops what is soft of a group without members, and writes that the group is deleted if anything is stored.
+func (m *machine) forgetGroup(out *runtime.Out, e *entry) {
+	e.Forget(out)
+	if e.Stored() != nil || !e.offsets.Empty() || m.pending.Open(e.ID()) {
+		m.key = schema.AppendGroupKey(m.key[:0], e.ID())
+		out.Write(m.key, nil)
+		return
+	}
+	m.vacate(e)
 }
 
 // cleanUp deletes offsets whose time is over, and then the groups of which nothing is left.
@@ -253,15 +256,10 @@ func (m *machine) cleanUp(out *runtime.Out) {
 	for _, e := range m.groups {
 		n, all := m.expire(out, e, nowMs)
 		expired += n
-		if !all || e.State() != group.Empty || !e.Idle() || m.pending.Open(e.ID()) {
-			continue
-		}
-		e.Forget(out)
-		if e.Stored() != nil {
-			m.forgetGroup(out, e.ID())
+		if all && e.State() == group.Empty && e.Idle() && !m.pending.Open(e.ID()) {
+			m.forgetGroup(out, e)
 			groups++
 		}
-		m.vacate(e)
 	}
 	if expired+groups > 0 {
 		m.log.Info("committed offsets expired", zap.Int("offsets", expired), zap.Int("groups", groups))
