@@ -134,9 +134,10 @@ func sizeOf(class int) int {
 
 // Poison overwrites b in test builds.
 func Poison(b []byte) {
-	if invariants.Enabled {
-		for i := range b {
-			b[i] = 0xdb
+	if invariants.Enabled && len(b) > 0 {
+		b[0] = 0xdb
+		for n := 1; n < len(b); n *= 2 {
+			copy(b[n:], b[:n])
 		}
 	}
 }

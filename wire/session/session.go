@@ -1,0 +1,140 @@
+// Package session is the protocol state of one connection, without I/O: bytes in become requests, replies that are given in
+// any order go out in the order of the requests, and reasons to stop reading are kept. Both engines stand on it.
+//
+// A Conn is owned by one goroutine at a time, that of the engine which moves its bytes; nothing here locks. Input: ReadBufs,
+// read, Fed, then Next until it has nothing more, then Stash. Output: Begin for each request in order of arrival, Done when
+// its reply is there, Gather, write, Sent.
+package session
+
+import (
+	"net/netip"
+
+	"github.com/gregor-broker/gregor/wire/buffers"
+)
+
+// Limits bound what one connection may take. Shared by all connections of a server.
+type Limits struct {
+	MaxRequestBytes int32
+	MaxInFlight     int // requests begun and not yet answered in full
+	MaxUnsentBytes  int // bytes of replies in memory (not in files) above which nothing more is read
+}
+
+// Reason is a set of reasons not to read from a connection.
+type Reason uint8
+
+// The reasons.
+const (
+	InFlight Reason = 1 << iota // too many requests are unanswered
+	Output                      // too many bytes are unsent
+	Memory                      // a request waits for its share of the memory budget
+	Queue                       // a request waits for room in the handlers' queue
+	Draining                    // the server stops
+	Closing                     // the connection ends after the replies that are due
+)
+
+// Conn is one connection's protocol state.
+type Conn struct {
+	limits  *Limits
+	pool    *buffers.Pool
+	muted   Reason
+	stalled bool // Stash left requests, or a request waits, because of a mute
+	closed  bool
+	in      input
+	out     output
+}
+
+// New returns the state of a new connection.
+func New(limits *Limits, pool *buffers.Pool) Conn { return Conn{limits: limits, pool: pool} }
+
+// Mute adds a reason not to read.
+func (c *Conn) Mute(r Reason) { c.muted |= r }
+
+// Unmute takes a reason back.
+func (c *Conn) Unmute(r Reason) { c.muted &^= r }
+
+// Muted reports whether there is any reason not to read.
+func (c *Conn) Muted() bool { return c.muted != 0 }
+
+// MutedFor returns the reasons not to read.
+func (c *Conn) MutedFor() Reason { return c.muted }
+
+// Stall says that input waits for the connection to be unmuted.
+func (c *Conn) Stall() { c.stalled = true }
+
+// Resumable reports whether input that waited can go on.
+func (c *Conn) Resumable() bool { return c.stalled && c.muted == 0 && !c.closed }
+
+// Resume takes back Stall.
+func (c *Conn) Resume() { c.stalled = false }
+
+// Finished reports whether the connection is to be closed now: it drains or closes and every reply that is due is out.
+func (c *Conn) Finished() bool {
+	if x := c.out.first; x != nil {
+		return x.done && x.last && x.size == 0
+	}
+	return c.muted&(Draining|Closing) != 0
+}
+
+// Waits reports whether the connection has requests in work, so that its silence is ours and not the client's.
+func (c *Conn) Waits() bool { return c.out.first != nil && !c.out.first.done }
+
+// Close gives back what the connection holds. Replies that come later are dropped by Done.
+func (c *Conn) Close() {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	c.in.drop(c.pool)
+	c.out.drop(c.pool)
+}
+
+// ID names a connection for as long as the process lives; descriptors and slots are used again, generations are not.
+type ID struct {
+	Proc uint16 // the processor that owns it
+	Slot uint32
+	Gen  uint32
+}
+
+// Peer is the application's side of a connection, as an engine sees it. All methods are called by the goroutine that owns
+// the connection at that time.
+type Peer interface {
+	Session() *Conn
+	// Advance handles the requests that have arrived, until there are none or the connection is muted. It is called after
+	// Fed, and again when the session is Resumable.
+	Advance()
+	// Deliver handles a message that was posted.
+	Deliver(m Message)
+	// Closed is called last, once, with the cause; nil when the client closed the connection or all is done.
+	Closed(cause error)
+}
+
+// Port is an engine's side of a connection. Safe for concurrent use.
+type Port interface {
+	ID() ID
+	// Post has m delivered by the connection's owner, soon. It returns false when the connection is gone. It never waits.
+	Post(m Message) bool
+}
+
+// Message is what other goroutines tell a connection's owner.
+type Message struct {
+	Kind Kind
+	X    *Exchange // the reply, for Replied
+}
+
+// Kind says what a message is about.
+type Kind uint8
+
+// The kinds of messages.
+const (
+	Replied      Kind = iota // an exchange has its reply
+	MemoryThere              // the memory budget has room for the request that waits for it
+	QueueHasRoom             // the handlers' queue has room for the request that waits for it
+	Drain                    // read nothing more, close when all is answered
+)
+
+// Acceptor decides about new connections. Called on an engine's accepting goroutines.
+type Acceptor interface {
+	// Accept returns the application's side of a connection, or nil if it is to be closed at once. It may wait for other
+	// connections to end.
+	Accept(listener string, port Port, remote, local netip.AddrPort) Peer
+}
