@@ -1,0 +1,128 @@
+package dispatch
+
+import "sync"
+
+// Gate shares out a quantity, first come first served. Who finds too little left waits in a queue, without a goroutine,
+// and is told when it has its share. A demand above the whole counts as the whole, so that it runs alone. Safe for
+// concurrent use; a nil Gate has no limit.
+type Gate struct {
+	mu struct {
+		sync.Mutex
+		free        int64
+		first, last *Waiter
+	}
+	total int64
+}
+
+// Waiter is a place in a gate's queue. Its owner embeds it, and uses it for one Acquire at a time.
+type Waiter struct {
+	next    *Waiter
+	waiting bool
+	demand  int64
+	granted func()
+}
+
+// NewGate returns a gate for total; nil, without limit, when that is not positive.
+func NewGate(total int64) *Gate {
+	if total <= 0 {
+		return nil
+	}
+	g := &Gate{total: total}
+	g.mu.free = total
+	return g
+}
+
+// Acquire takes n and returns true, or queues w and returns false: granted is then called once, on some goroutine, when w
+// has its share.
+func (g *Gate) Acquire(w *Waiter, n int64, granted func()) bool {
+	if g == nil {
+		return true
+	}
+	n = min(n, g.total)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.first == nil && n <= g.mu.free {
+		g.mu.free -= n
+		return true
+	}
+	w.next, w.waiting, w.demand, w.granted = nil, true, n, granted
+	if g.mu.last == nil {
+		g.mu.first = w
+	} else {
+		g.mu.last.next = w
+	}
+	g.mu.last = w
+	return false
+}
+
+// Release gives n back, as it was acquired.
+func (g *Gate) Release(n int64) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	g.mu.free += min(n, g.total)
+	if g.mu.free > g.total {
+		g.mu.Unlock()
+		panic("dispatch: more is released than was acquired")
+	}
+	served := g.serve()
+	g.mu.Unlock()
+	call(served)
+}
+
+// Cancel takes w out of the queue. It returns false if w is not in it: it has its share then, and must Release it.
+func (g *Gate) Cancel(w *Waiter) bool {
+	if g == nil {
+		return false
+	}
+	g.mu.Lock()
+	if !w.waiting {
+		g.mu.Unlock()
+		return false
+	}
+	var before *Waiter
+	for q := g.mu.first; q != w; q = q.next {
+		before = q
+	}
+	if before == nil {
+		g.mu.first = w.next
+	} else {
+		before.next = w.next
+	}
+	if g.mu.last == w {
+		g.mu.last = before
+	}
+	w.next, w.waiting, w.granted = nil, false, nil
+	served := g.serve()
+	g.mu.Unlock()
+	call(served)
+	return true
+}
+
+// Free returns what is left.
+func (g *Gate) Free() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.free
+}
+
+// serve takes those off the queue's head whose demand fits. The caller holds mu, and calls what it returns without it.
+func (g *Gate) serve() (granted []func()) {
+	for w := g.mu.first; w != nil && w.demand <= g.mu.free; w = g.mu.first {
+		g.mu.free -= w.demand
+		g.mu.first = w.next
+		if g.mu.first == nil {
+			g.mu.last = nil
+		}
+		granted = append(granted, w.granted)
+		w.next, w.waiting, w.granted = nil, false, nil
+	}
+	return granted
+}
+
+func call(fs []func()) {
+	for _, f := range fs {
+		f()
+	}
+}

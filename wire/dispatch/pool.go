@@ -1,0 +1,111 @@
+// Package dispatch decides when and where a request's first stage runs: a pool of handler goroutines, a strand per
+// connection that keeps its order without holding a goroutine, and gates that bound how much waits.
+package dispatch
+
+import (
+	"sync"
+)
+
+// Job is a piece of work.
+type Job interface{ Run() }
+
+// Func is a function as a Job.
+type Func func()
+
+// Run calls f.
+func (f Func) Run() { f() }
+
+// Pool is a fixed number of goroutines that run jobs in the order of Submit. Safe for concurrent use. What may wait in its
+// queue is bounded by those who submit: a strand is in it at most once, the requests of all strands by a Gate.
+type Pool struct {
+	mu struct {
+		sync.Mutex
+		queue  []Job // ring
+		head   int
+		length int
+		busy   int // goroutines that run a job, which may submit more
+		closed bool
+	}
+	work    sync.Cond
+	workers sync.WaitGroup
+}
+
+// NewPool starts n goroutines.
+func NewPool(n int) *Pool {
+	p := &Pool{}
+	p.work.L = &p.mu.Mutex
+	for range n {
+		p.workers.Go(p.loop)
+	}
+	return p
+}
+
+// Submit has j run by a handler goroutine. It never waits, and never runs j itself. It returns false, and does nothing,
+// once Close has found the queue empty.
+func (p *Pool) Submit(j Job) bool {
+	p.mu.Lock()
+	if p.mu.closed && p.mu.length == 0 && p.mu.busy == 0 {
+		p.mu.Unlock()
+		return false
+	}
+	if p.mu.length == len(p.mu.queue) {
+		p.grow()
+	}
+	p.mu.queue[(p.mu.head+p.mu.length)%len(p.mu.queue)] = j
+	p.mu.length++
+	p.mu.Unlock()
+	p.work.Signal()
+	return true
+}
+
+// Close lets what was submitted run, and what that submits, and waits for the goroutines to end.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.mu.closed = true
+	p.mu.Unlock()
+	p.work.Broadcast()
+	p.workers.Wait()
+}
+
+// Waiting returns the number of jobs in the queue.
+func (p *Pool) Waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.length
+}
+
+func (p *Pool) loop() {
+	for j := p.take(false); j != nil; j = p.take(true) {
+		j.Run()
+	}
+}
+
+// take returns the next job, nil when there will be none. after says that the caller has just run one.
+func (p *Pool) take(after bool) Job {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if after {
+		p.mu.busy--
+	}
+	for p.mu.length == 0 {
+		if p.mu.closed && p.mu.busy == 0 {
+			p.work.Broadcast()
+			return nil
+		}
+		p.work.Wait()
+	}
+	p.mu.busy++
+	j := p.mu.queue[p.mu.head]
+	p.mu.queue[p.mu.head] = nil
+	p.mu.head = (p.mu.head + 1) % len(p.mu.queue)
+	p.mu.length--
+	return j
+}
+
+// grow doubles the ring. The caller holds mu.
+func (p *Pool) grow() {
+	grown := make([]Job, max(64, 2*len(p.mu.queue)))
+	n := copy(grown, p.mu.queue[p.mu.head:])
+	copy(grown[n:], p.mu.queue[:p.mu.head])
+	p.mu.queue, p.mu.head = grown, 0
+}
