@@ -25,7 +25,7 @@ func randomRecords(r *rand.Rand, headers bool) []Record {
 		case 1:
 			return []byte{}
 		case 2:
-			return bytes.Repeat([]byte("compressible "), r.IntN(20_000))
+			return bytes.Repeat([]byte("compressible "), r.IntN(8_000))
 		}
 		b := make([]byte, r.IntN(200))
 		for i := range b {
@@ -62,7 +62,7 @@ func collect(t testing.TB, e Entry, lim Limits) (recs []Record) {
 
 // TestRoundTrip builds batches and reads them again, and checks them as produced ones.
 func TestRoundTrip(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		recs := randomRecords(r, true)
 		codec := Codec(seed % 5)
@@ -86,7 +86,7 @@ func TestRoundTrip(t *testing.T) {
 
 // TestRecompress stores every codec with every other and loses nothing.
 func TestRecompress(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range uint64(25) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		recs := randomRecords(r, true)
 		from, to := Codec(seed%5), Codec(seed/5%5)
@@ -105,7 +105,7 @@ func TestRecompress(t *testing.T) {
 
 // TestUpAndDown converts sets of magic 0 and 1 up and down again.
 func TestUpAndDown(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		magic, codec := int8(seed%2), Codec(seed%4)
 		recs := randomRecords(r, false)
