@@ -115,7 +115,7 @@ func (l *loader) mirrorID() {
 	switch {
 	case hasNode && !hasBroker:
 		l.static[brokerIDKey] = setting{brokerIDKey, node.value, node.origin}
-	case hasBroker && !hasNode && strings.TrimSpace(broker.value) != "-1":
+	case hasBroker && !hasNode && !strings.HasPrefix(strings.TrimSpace(broker.value), "-"):
 		l.static[nodeIDKey] = setting{nodeIDKey, broker.value, broker.origin}
 	}
 }

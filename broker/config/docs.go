@@ -61,7 +61,10 @@ func (k *Key) docStanding() string {
 	case Accepted:
 		return "no effect: " + cell(k.Why)
 	case Refused:
-		return "only " + cell(k.understood()) + ": " + cell(k.Why)
+		if only := k.understood(); only != "nothing" {
+			return "only " + cell(only) + ": " + cell(k.Why)
+		}
+		return "refused: " + cell(k.Why)
 	}
 	return "yes"
 }

@@ -69,6 +69,7 @@ var (
 	SocketReceiveBuffer     = integer("socket.receive.buffer.bytes")  // -1 = the system's
 	SocketRequestMaxBytes   = integer("socket.request.max.bytes")
 	SocketListenBacklog     = integer("socket.listen.backlog.size")
+	RequestTimeout          = span("request.timeout.ms")
 	ConnectionsMaxIdle      = span("connections.max.idle.ms") // < 0 = for ever
 	MaxConnections          = integer("max.connections")
 	MaxConnectionsPerIP     = integer("max.connections.per.ip")

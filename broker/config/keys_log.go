@@ -9,7 +9,7 @@ var logKeys = []Key{
 	{Name: "log.dir.failure.timeout.ms", Type: Long, Default: "30000", Valid: atLeast(1),
 		Standing: Accepted, Why: whyKRaft,
 		Doc: "How long the controller may fail to learn of a failed directory before the broker stops."},
-	{Name: "cordoned.log.dirs", In: Kafka44, Type: List, Default: "", Valid: someItems, Update: PerBroker,
+	{Name: "cordoned.log.dirs", In: Kafka44, Type: List, Default: "", Valid: items, Update: PerBroker,
 		Standing: Accepted, Why: whyCordon, Doc: "Directories that take no new partitions."},
 	{Name: "num.recovery.threads.per.data.dir", Type: Int, Default: "2", Valid: atLeast(1), Update: ClusterWide,
 		In39: Differs{Default: "1"}, Doc: "How many partitions of a directory are loaded at a time."},

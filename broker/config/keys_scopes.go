@@ -50,7 +50,7 @@ var groupRows = []Key{
 		Standing: Accepted, Why: whyStreams, Doc: "Standby replicas of a task."},
 	{Name: "streams.num.warmup.replicas", In: Kafka44, Type: Int, Default: "2", Valid: atLeast(0), Internal: true,
 		Standing: Accepted, Why: whyStreams, Doc: "Warm-up replicas of a group."},
-	{Name: "streams.rack.aware.assignment.tags", In: Kafka44, Type: List, Default: "", Valid: someItems,
+	{Name: "streams.rack.aware.assignment.tags", In: Kafka44, Type: List, Default: "", Valid: items,
 		Standing: Accepted, Why: whyStreams, Doc: "Client tags that standby replicas are spread over."},
 	{Name: "streams.session.timeout.ms", In: Kafka44, Type: Int, Default: "45000", Valid: atLeast(1),
 		Standing: Accepted, Why: whyStreams, Doc: "After how long without heartbeat a member is gone."},
@@ -62,8 +62,8 @@ var groupRows = []Key{
 var clientMetricsRows = []Key{
 	{Name: "interval.ms", Type: Int, Default: "300000", Standing: Accepted, Why: whyMetrics,
 		Doc: "How often clients push metrics."},
-	{Name: "match", Type: List, Default: "", Valid: someItems, In39: Differs{Valid: anything},
+	{Name: "match", Type: List, Default: "", Valid: items, In39: Differs{Valid: anything},
 		Standing: Accepted, Why: whyMetrics, Doc: "Which clients push: key=pattern, comma-separated."},
-	{Name: "metrics", Type: List, Default: "", Valid: someItems, In39: Differs{Valid: anything},
+	{Name: "metrics", Type: List, Default: "", Valid: items, In39: Differs{Valid: anything},
 		Standing: Accepted, Why: whyMetrics, Doc: "Which metrics they push, by prefix."},
 }

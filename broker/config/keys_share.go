@@ -138,7 +138,7 @@ var streamsKeys = []Key{
 		Standing: Accepted, Why: whyStreams, Doc: "Standby replicas of a task."},
 	{Name: "group.streams.num.warmup.replicas", In: Kafka44, Type: Int, Default: "2", Valid: atLeast(0), Internal: true,
 		Standing: Accepted, Why: whyStreams, Doc: "Warm-up replicas of a group."},
-	{Name: "group.streams.rack.aware.assignment.tags", In: Kafka44, Type: List, Default: "", Valid: someItems,
+	{Name: "group.streams.rack.aware.assignment.tags", In: Kafka44, Type: List, Default: "", Valid: items,
 		Standing: Accepted, Why: whyStreams, Doc: "Client tags that standby replicas are spread over."},
 	{Name: "group.streams.session.timeout.ms", In: Kafka44, Type: Int, Default: "45000", Valid: atLeast(1),
 		Standing: Accepted, Why: whyStreams, Doc: "After how long without heartbeat a member is gone."},

@@ -127,11 +127,10 @@ func (s *Snapshot) ClusterID() string { return s.clusterID }
 
 // LogDirs returns the data directories, as written, each once.
 func (s *Snapshot) LogDirs() []string {
-	dirs := asList(s.value("log.dirs"))
-	if len(dirs) == 0 {
-		dirs = asList(s.value("log.dir"))
+	if dirs := s.value("log.dirs"); dirs != nil {
+		return asList(dirs)
 	}
-	return dirs
+	return asList(s.value("log.dir"))
 }
 
 // PerIPConnections returns the limits of max.connections.per.ip.overrides by address.
@@ -194,7 +193,7 @@ func convert(v parsed, from, to string) parsed {
 	return n * int64(a/b)
 }
 
-// origin says where the static value of a key was written, for messages.
+// invalid is an error about the value of a key, wherever it came from.
 func (s *Snapshot) invalid(name, allowed string, args ...any) error {
 	one, ok := s.static[name]
 	if !ok {
