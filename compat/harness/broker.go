@@ -152,7 +152,11 @@ func (b *Broker) Restart(props map[string]string) {
 	}
 	maps.Copy(merged, props)
 	b.options.Props = merged
-	if err := b.start(); err != nil {
+	err := b.start()
+	for try := 0; try < 5 && err != nil && strings.Contains(err.Error(), "NodeExists"); try++ {
+		err = b.start() // the session of a killed Kafka 3.9 must expire first
+	}
+	if err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -162,7 +166,7 @@ func (b *Broker) discard() {
 	if b.process != nil {
 		b.process.kill()
 		if b.t != nil && b.t.Failed() {
-			b.t.Logf("end of the log of %s:\n%s", b.Kind, tail(b.process.log(), 3000))
+			b.t.Logf("end of the log of %s:\n%s", b.Kind, tail(b.process.log(), 2000))
 		}
 	}
 	if b.zookeeper != nil {
@@ -184,10 +188,10 @@ func (b *Broker) launch(ready func() error, name string, args ...string) error {
 		return ready()
 	})
 	if p.ended() {
-		return fmt.Errorf("%s ended with exit code %d:\n%s", b.Kind, p.exitCode(), tail(p.log(), 4000))
+		return fmt.Errorf("%s ended with exit code %d:\n%s", b.Kind, p.exitCode(), tail(p.log(), 2000))
 	}
 	if err != nil {
-		return fmt.Errorf("%s is not ready: %w\n%s", b.Kind, err, tail(p.log(), 4000))
+		return fmt.Errorf("%s is not ready: %w\n%s", b.Kind, err, tail(p.log(), 2000))
 	}
 	return nil
 }

@@ -142,6 +142,7 @@ func (b *Broker) startKafka39() error {
 		}
 	}
 	props["broker.id"] = "0"
+	props["zookeeper.session.timeout.ms"] = "4000"
 	props["listeners"] = "PLAINTEXT://" + b.Addr
 	if b.zookeeper != nil {
 		props["zookeeper.connect"] = b.zookeeper.Addr
