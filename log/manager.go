@@ -2,45 +2,113 @@ package log
 
 import (
 	"context"
-	"time"
+	"errors"
+	"fmt"
+	"sync"
 
 	"go.uber.org/zap"
 
-	"github.com/gregor-broker/gregor/log/vfs"
-	"github.com/gregor-broker/gregor/wire/clock"
+	"github.com/gregor-broker/gregor/log/segment"
 )
 
-// Options configure a Manager. Zero values mean the defaults named here.
-type Options struct {
-	Dirs      []string
-	FS        vfs.FS      // the operating system's
-	Clock     clock.Clock // clock.System
-	Logger    *zap.Logger // none
-	BrokerID  int32
-	ClusterID string // "": that of meta.properties, or a new one
+// Manager owns the log directories and every log in them. Safe for concurrent use.
+type Manager struct {
+	o         Options
+	clusterID string
+	dirs      []*dir
+	creating  sync.Mutex // held while logs are created or deleted: one name, one directory
 
-	Defaults  *Config                    // DefaultConfig()
-	ConfigFor func(topic string) *Config // of topics found on disk; Defaults
-
-	RecoveryThreadsPerDir         int           // number of CPUs, at most 8
-	RetentionCheckInterval        time.Duration // 5 min
-	RetentionInitialDelay         time.Duration // 30 s
-	FlushCheckpointInterval       time.Duration // 1 min: recovery points
-	HWCheckpointInterval          time.Duration // 5 s
-	StartOffsetCheckpointInterval time.Duration // 1 min
-	ProducerIDExpiration          time.Duration // 24 h
-	ProducerIDCheckInterval       time.Duration // 10 min
-	MaxOpenFiles                  int           // descriptors for segments; a quarter of what the process may have
+	mu struct {
+		sync.RWMutex
+		logs   map[TopicPartition]*Log
+		closed bool
+	}
 }
 
-// Manager owns the log directories and every log in them. Safe for concurrent use.
-type Manager struct{}
+// OpenManager locks and loads the directories. A directory that another process uses, that belongs to a KRaft broker, or whose ids differ from the
+// options' is refused in words, before anything is changed.
+func OpenManager(ctx context.Context, o Options) (*Manager, error) {
+	m := &Manager{o: o.withDefaults()}
+	m.mu.logs = map[TopicPartition]*Log{}
+	if len(m.o.Dirs) == 0 {
+		return nil, errors.New("no log directory is configured (log.dirs)")
+	}
+	files := segment.NewFiles(m.o.FS, m.o.MaxOpenFiles)
+	err := m.lockDirs(files)
+	if err == nil {
+		err = m.identify()
+	}
+	if err == nil {
+		for _, d := range m.dirs {
+			d.sched, d.syncer = newScheduler(d.clock), newSyncer()
+		}
+		err = m.loadAll(ctx)
+	}
+	if err != nil {
+		m.abandon()
+		return nil, err
+	}
+	for _, d := range m.dirs {
+		d.start(&m.o)
+	}
+	return m, nil
+}
 
-// New is a log to create.
-type New struct {
-	TopicPartition
-	TopicID TopicID // zero: none is written
-	Config  *Config // nil: Options.Defaults
+func (m *Manager) lockDirs(files *segment.Files) error {
+	for _, path := range m.o.Dirs {
+		if err := m.o.FS.MkdirAll(path); err != nil {
+			return fmt.Errorf("log directory %s: %w", path, err)
+		}
+		lock, err := m.o.FS.Lock(path + "/.lock")
+		if err != nil {
+			return fmt.Errorf("log directory %s cannot be locked: another broker uses it? %w", path, err)
+		}
+		d := &dir{
+			path: path, fs: m.o.FS, files: files, clock: m.o.Clock, logger: m.o.Logger, lock: lock,
+			producerMaxAgeMs: m.o.ProducerIDExpiration.Milliseconds(),
+		}
+		d.mu.logs = map[TopicPartition]*Log{}
+		m.dirs = append(m.dirs, d)
+	}
+	return nil
+}
+
+// abandon gives up directories that were not opened.
+func (m *Manager) abandon() {
+	for _, d := range m.dirs {
+		if d.sched != nil {
+			d.sched.close()
+			d.syncer.close()
+		}
+		for _, l := range d.all() {
+			l.closeFiles()
+		}
+		d.lock.Close()
+	}
+}
+
+// ClusterID is the cluster that the directories belong to.
+func (m *Manager) ClusterID() string { return m.clusterID }
+
+// BrokerID is the broker that they belong to.
+func (m *Manager) BrokerID() int32 { return m.o.BrokerID }
+
+// Get returns a log, nil if there is none.
+func (m *Manager) Get(tp TopicPartition) *Log {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.mu.logs[tp]
+}
+
+// All lists the logs in no order.
+func (m *Manager) All() []*Log {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	logs := make([]*Log, 0, len(m.mu.logs))
+	for _, l := range m.mu.logs {
+		logs = append(logs, l)
+	}
+	return logs
 }
 
 // DirInfo describes a log directory.
@@ -50,32 +118,47 @@ type DirInfo struct {
 	Partitions    int
 }
 
-// OpenManager locks and loads the directories.
-func OpenManager(ctx context.Context, o Options) (*Manager, error) { panic("skeleton") }
-
-func (m *Manager) ClusterID() string               { panic("skeleton") }
-func (m *Manager) BrokerID() int32                 { panic("skeleton") }
-func (m *Manager) Get(tp TopicPartition) *Log      { panic("skeleton") }
-func (m *Manager) All() []*Log                     { panic("skeleton") }
-func (m *Manager) Dirs() []DirInfo                 { panic("skeleton") }
-func (m *Manager) Create(news []New) []error       { panic("skeleton") }
-func (m *Manager) Delete(tps []TopicPartition)     { panic("skeleton") }
-func (m *Manager) CheckpointAll() error            { panic("skeleton") }
-func (m *Manager) Close(ctx context.Context) error { panic("skeleton") }
-
-// Inspection is what a log directory holds, as far as its names and small files tell.
-type Inspection struct {
-	ClusterID  string // "" if there is no meta.properties
-	BrokerID   int32  // -1 likewise
-	KRaft      bool   // the directory is one of a KRaft broker
-	Partitions []InspectedPartition
+// Dirs describes the directories in the order of the options.
+func (m *Manager) Dirs() []DirInfo {
+	out := make([]DirInfo, len(m.dirs))
+	for i, d := range m.dirs {
+		total, usable, err := d.fs.Usage(d.path)
+		if err != nil {
+			total, usable = -1, -1
+		}
+		out[i] = DirInfo{d.path, total, usable, d.len()}
+	}
+	return out
 }
 
-// InspectedPartition is a partition directory. TopicID is zero without partition.metadata.
-type InspectedPartition struct {
-	TopicPartition
-	TopicID TopicID
+// CheckpointAll writes the checkpoints of all directories.
+func (m *Manager) CheckpointAll() error {
+	var errs []error
+	for _, d := range m.dirs {
+		errs = append(errs, d.checkpointAll())
+	}
+	return errors.Join(errs...)
 }
 
-// Inspect lists a log directory without locking or changing anything.
-func Inspect(dir string) (Inspection, error) { panic("skeleton") }
+// Close stops the background work, makes everything durable, writes snapshots and checkpoints, and marks the directories as left in order; a directory where
+// that fails, or that ctx leaves no time for, is not marked, and recovers at its next start. No log may be used any more.
+func (m *Manager) Close(ctx context.Context) error {
+	m.mu.Lock()
+	again := m.mu.closed
+	m.mu.closed = true
+	m.mu.Unlock()
+	if again {
+		return nil
+	}
+	errs := make([]error, len(m.dirs))
+	var wait sync.WaitGroup
+	for i, d := range m.dirs {
+		wait.Go(func() {
+			if errs[i] = d.close(ctx); errs[i] != nil {
+				d.logger.Error("a log directory was not left in order", zap.String("dir", d.path), zap.Error(errs[i]))
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}

@@ -204,7 +204,7 @@ func (s *Segment) truncateIndexes(x *indexes, offset int64) error {
 		return err
 	}
 	defer f.Close()
-	x.aborted = x.aborted[:keep:keep]
+	x.aborted, x.abortedWritten = x.aborted[:keep:keep], min(x.abortedWritten, keep)
 	s.unsyncedTxn.Store(true)
 	return f.Truncate(int64(keep * abortedBytes))
 }

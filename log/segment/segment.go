@@ -16,6 +16,7 @@ type Segment struct {
 	files  *Files
 	dir    string
 	base   int64
+	opened int64                  // size when the segment was opened
 	suffix atomic.Pointer[string] // behind the files' names; nil for none
 	size   atomic.Int64           // bytes of the log file that are whole entries
 
@@ -32,19 +33,22 @@ type Segment struct {
 		torn       bool // the file may be longer than size
 	}
 	firstStamp atomic.Int64 // timestamp of the first entry in ms; unknownStamp until it was read
+	restStamp  atomic.Int64 // greatest timestamp in ms while no index is loaded; likewise
 }
 
 const unknownStamp = math.MinInt64
 
 // indexes is what memory holds of the indexes.
 type indexes struct {
-	mu          sync.Mutex
-	offsets     index
-	times       index
-	aborted     []AbortedTxn
-	maxStamp    int64 // the greatest timestamp in ms, -1 for none
-	maxOffset   int64 // the last offset of the first entry that has it
-	lastIndexed int64 // timestamp of the last time index entry, -1 without
+	mu      sync.Mutex
+	offsets index
+	times   index
+	aborted []AbortedTxn
+	// how many of aborted the file has
+	abortedWritten int
+	maxStamp       int64 // the greatest timestamp in ms, -1 for none
+	maxOffset      int64 // the last offset of the first entry that has it
+	lastIndexed    int64 // timestamp of the last time index entry, -1 without
 }
 
 func newIndexes() *indexes {
@@ -73,12 +77,27 @@ func Create(files *Files, dir string, base int64, suffix string) (*Segment, erro
 func Open(files *Files, dir string, base, size int64) *Segment {
 	s := newSegment(files, dir, base)
 	s.size.Store(size)
+	s.opened = size
 	return s
+}
+
+// OpenAs is Open for files with a suffix behind their names.
+func OpenAs(files *Files, dir string, base int64, suffix string) (*Segment, error) {
+	s := newSegment(files, dir, base)
+	s.suffix.Store(&suffix)
+	info, err := files.FS.Stat(s.Path())
+	if err != nil {
+		return nil, err
+	}
+	s.size.Store(info.Size)
+	s.opened = info.Size
+	return s, nil
 }
 
 func newSegment(files *Files, dir string, base int64) *Segment {
 	s := &Segment{files: files, dir: dir, base: base}
 	s.firstStamp.Store(unknownStamp)
+	s.restStamp.Store(unknownStamp)
 	return s
 }
 
@@ -87,6 +106,12 @@ func (s *Segment) Base() int64 { return s.base }
 
 // Size is the number of bytes of the log file.
 func (s *Segment) Size() int64 { return s.size.Load() }
+
+// recentBytes is how far from its end a growing log file is taken to be in the page cache.
+const recentBytes = 64 << 20
+
+// Recent says whether what is at pos was written a short while ago, by this process.
+func (s *Segment) Recent(pos int64) bool { return pos >= s.opened && s.Size()-pos <= recentBytes }
 
 // Path is the path of the log file.
 func (s *Segment) Path() string { return s.path(LogSuffix) }
@@ -140,6 +165,8 @@ func (s *Segment) indexes() (*indexes, error) {
 	if x.aborted, err = s.readAborted(); err != nil {
 		return nil, err
 	}
+	x.abortedWritten = len(x.aborted)
+	s.restStamp.Store(unknownStamp)
 	s.loaded.Store(x)
 	return x, nil
 }
@@ -271,13 +298,42 @@ func (s *Segment) MaxTimestamp() (stamp, offset int64, err error) {
 	return x.maxStamp, x.maxOffset, nil
 }
 
-// RetentionTimestamp is MaxTimestamp, or where there is none the time in ms at which the log file was last modified.
+// RetentionTimestamp is MaxTimestamp, or where there is none the time in ms at which the log file was last modified. The indexes of a segment at rest are not
+// loaded for it.
 func (s *Segment) RetentionTimestamp() (int64, error) {
-	stamp, _, err := s.MaxTimestamp()
-	if err != nil || stamp >= 0 {
-		return stamp, err
+	stamp := s.restStamp.Load()
+	if s.loaded.Load() != nil || stamp == unknownStamp {
+		var err error
+		if stamp, err = s.newestStamp(); err != nil {
+			return 0, err
+		}
+	}
+	if stamp >= 0 {
+		return stamp, nil
 	}
 	return s.ModTime()
+}
+
+// newestStamp is MaxTimestamp's first result, of a segment at rest from the last entry of its time index.
+func (s *Segment) newestStamp() (int64, error) {
+	if s.loaded.Load() != nil {
+		stamp, _, err := s.MaxTimestamp()
+		return stamp, err
+	}
+	f, err := s.files.FS.Open(s.path(TimeIndexSuffix))
+	if err == nil {
+		defer f.Close()
+		x := index{keyBytes: 8}
+		size, serr := f.Size()
+		if serr == nil && size >= 12 && size%12 == 0 {
+			if e, _, rerr := readEntry(&x, f, int(size/12)-1); rerr == nil && e.key > 0 {
+				s.restStamp.Store(e.key)
+				return e.key, nil
+			}
+		}
+	}
+	stamp, _, err := s.MaxTimestamp() // builds what is missing
+	return stamp, err
 }
 
 // ModTime is the time in ms at which the log file was last modified.

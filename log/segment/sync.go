@@ -36,7 +36,7 @@ func (s *Segment) flushIndexes(x *indexes) error {
 			return err
 		}
 	}
-	return nil
+	return s.writeAborted(x)
 }
 
 // Unload drops the indexes from memory; they are loaded again when they are needed. They must have been finished. Only the writer calls it.
@@ -82,6 +82,14 @@ func (s *Segment) Sync(withIndexes bool) error {
 }
 
 func (s *Segment) syncTxnIndex() error {
+	if x := s.loaded.Load(); x != nil {
+		x.mu.Lock()
+		err := s.writeAborted(x)
+		x.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
 	f, err := s.openTxnIndex()
 	if err != nil {
 		return err
@@ -105,7 +113,11 @@ func (s *Segment) Rename(suffix string) error {
 	for i, kind := range kinds {
 		from[i] = s.path(kind)
 	}
-	before := s.suffix.Swap(&suffix)
+	next := &suffix
+	if suffix == "" {
+		next = nil
+	}
+	before := s.suffix.Swap(next)
 	for i, kind := range kinds {
 		err := s.files.FS.Rename(from[i], s.path(kind))
 		switch {

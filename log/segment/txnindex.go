@@ -68,7 +68,8 @@ func (s *Segment) CheckTxnIndex() error {
 	return err
 }
 
-// AddAborted appends to the transaction index. Only the writer calls it.
+// AddAborted adds to the transaction index. If the file cannot be written now, the entry stays in memory until Finish or Sync
+// succeed. Only the writer calls it.
 func (s *Segment) AddAborted(a AbortedTxn) error {
 	x, err := s.indexes()
 	if err != nil {
@@ -79,16 +80,30 @@ func (s *Segment) AddAborted(a AbortedTxn) error {
 	if n := len(x.aborted); n > 0 && x.aborted[n-1].LastOffset >= a.LastOffset {
 		return fmt.Errorf("aborted transaction %+v follows %+v", a, x.aborted[n-1])
 	}
+	x.aborted = append(x.aborted, a)
+	s.unsyncedTxn.Store(true)
+	_ = s.writeAborted(x) // tried again by Finish and Sync, which report it
+	return nil
+}
+
+// writeAborted writes what the file lacks. The caller holds x.mu.
+func (s *Segment) writeAborted(x *indexes) error {
+	if x.abortedWritten >= len(x.aborted) {
+		return nil
+	}
 	f, err := s.openTxnIndex()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if _, err := f.WriteAt(a.append(nil), int64(len(x.aborted)*abortedBytes)); err != nil {
+	var buf []byte
+	for _, a := range x.aborted[x.abortedWritten:] {
+		buf = a.append(buf)
+	}
+	if _, err := f.WriteAt(buf, int64(x.abortedWritten*abortedBytes)); err != nil {
 		return err
 	}
-	x.aborted = append(x.aborted, a)
-	s.unsyncedTxn.Store(true)
+	x.abortedWritten = len(x.aborted)
 	return nil
 }
 

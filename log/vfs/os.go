@@ -163,3 +163,12 @@ func (f osFile) Sync() error {
 }
 
 func (f osFile) Close() error { return os.NewSyscallError("close", unix.Close(int(f))) }
+
+// MaxFiles is how many descriptors the process may have.
+func MaxFiles() int {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+		return 1024
+	}
+	return int(min(uint64(r.Cur), 1<<20))
+}

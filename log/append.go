@@ -1,0 +1,264 @@
+package log
+
+import (
+	"math"
+
+	"github.com/gregor-broker/gregor/log/producer"
+	"github.com/gregor-broker/gregor/log/record"
+	"github.com/gregor-broker/gregor/log/segment"
+)
+
+// Marker ends a transaction on a partition.
+type Marker struct {
+	ProducerID       int64
+	ProducerEpoch    int16
+	Commit           bool
+	CoordinatorEpoch int32
+	LeaderEpoch      int32 // of the partition
+}
+
+// CanAppendNow says that a batch of the given size could be appended this moment without waiting for a lock, a roll or a sync.
+func (l *Log) CanAppendNow(bytes int) bool {
+	c := l.config.Load()
+	if c.FlushMessages != math.MaxInt64 || !l.mu.TryLock() {
+		return false
+	}
+	defer l.mu.Unlock()
+	active := l.active()
+	return active.Size()+int64(bytes) <= int64(c.SegmentBytes) && !active.IndexFull(c.SegmentIndexBytes) && !l.oldEnough(active, l.dir.nowMs(), c)
+}
+
+// Append writes a checked batch as the leader. The batch's base offset and leader epoch are set in place. A batch that the producer sent before
+// is answered with the offsets it got then. With flush.messages it returns when what was appended is durable.
+func (l *Log) Append(c *record.Checked, leaderEpoch int32) (Appended, error) {
+	if c.Batch == nil {
+		return Appended{BaseOffset: -1, LastOffset: -1, LogAppendTime: -1, LogStartOffset: l.pub.start.Load()}, nil
+	}
+	var marker *endMarker
+	if c.Batch.IsControl() {
+		marker, _ = parseMarker(record.Entry(c.Batch))
+	}
+	l.mu.Lock()
+	a, err := l.appendLeader(c, leaderEpoch, marker)
+	l.mu.Unlock()
+	if err == nil {
+		err = l.flushIfDue()
+	}
+	return a, err
+}
+
+// WriteMarker appends the control batch that ends a producer's transaction, as the leader.
+func (l *Log) WriteMarker(m Marker) (Appended, error) {
+	kind := record.Abort
+	if m.Commit {
+		kind = record.Commit
+	}
+	now := l.dir.nowMs()
+	c := record.Trusted(record.BuildMarker(m.ProducerID, m.ProducerEpoch, kind, m.CoordinatorEpoch, now))
+	l.mu.Lock()
+	a, err := l.appendLeader(&c, m.LeaderEpoch, &endMarker{producer.Marker{
+		ProducerID: m.ProducerID, ProducerEpoch: m.ProducerEpoch, CoordinatorEpoch: m.CoordinatorEpoch, Timestamp: now,
+	}, m.Commit})
+	l.mu.Unlock()
+	if err == nil {
+		err = l.flushIfDue()
+	}
+	return a, err
+}
+
+type endMarker struct {
+	producer.Marker
+	commit bool
+}
+
+// appendLeader appends c; marker is what a control batch that ends a transaction says. The caller holds mu.
+func (l *Log) appendLeader(c *record.Checked, leaderEpoch int32, marker *endMarker) (Appended, error) {
+	if err := l.usable(); err != nil {
+		return Appended{}, err
+	}
+	b := c.Batch
+	start := l.pub.start.Load()
+	if marker != nil {
+		if err := l.mu.producers.CheckMarker(marker.Marker); err != nil {
+			return Appended{}, l.errorf("%w", err)
+		}
+	} else if !b.IsControl() {
+		dup, isDup, err := l.mu.producers.Check(b)
+		if err != nil {
+			return Appended{}, l.errorf("%w", err)
+		}
+		if isDup {
+			stamp := int64(-1)
+			if b.TimestampType() == record.LogAppendTime {
+				stamp = dup.Timestamp
+			}
+			return Appended{dup.FirstOffset, dup.LastOffset, stamp, start, true}, nil
+		}
+	}
+	base := l.pub.end.Load()
+	b.SetBaseOffset(base)
+	b.SetLeaderEpoch(leaderEpoch)
+	if err := l.write(b, base, c.MaxTimestamp, leaderEpoch); err != nil {
+		return Appended{}, err
+	}
+	if marker != nil {
+		marker.Offset = b.LastOffset()
+		if err := l.endTxn(l.active(), marker); err != nil {
+			return Appended{}, l.storage("transaction index", err)
+		}
+	} else {
+		l.mu.producers.Apply(b)
+	}
+	l.publish(b.NextOffset(), int64(b.Count()))
+	return Appended{base, b.LastOffset(), c.LogAppendTime, start, false}, nil
+}
+
+// write puts one entry with its offsets set at the end of the log. The caller holds mu, and publishes.
+func (l *Log) write(b record.Batch, base, maxStamp int64, leaderEpoch int32) error {
+	last := record.Entry(b).LastOffset()
+	s, err := l.segmentFor(len(b), base, last, maxStamp)
+	if err != nil {
+		return err
+	}
+	if leaderEpoch >= 0 {
+		l.assignEpoch(leaderEpoch, base)
+	}
+	if err := s.Append(b, last, maxStamp, int(l.config.Load().IndexIntervalBytes)); err != nil {
+		return l.storage("append", err)
+	}
+	return nil
+}
+
+// publish shows readers a new end. The caller holds mu.
+func (l *Log) publish(end, records int64) {
+	l.mu.touched = true
+	s := l.active()
+	l.pub.appended(end, position{s.Base(), s.Size()}, l.mu.producers.FirstUnstable())
+	if before := l.unflushed.Add(records) - records; before == 0 {
+		l.dir.recoveryChanged.set()
+		if ms := l.config.Load().FlushMs; ms != math.MaxInt64 {
+			l.dir.flushLater(l, ms)
+		}
+	}
+}
+
+// endTxn applies a marker, and notes in s what it aborted. The caller holds mu.
+func (l *Log) endTxn(s *segment.Segment, m *endMarker) error {
+	first, stable, ended := l.mu.producers.ApplyMarker(m.Marker)
+	if !ended || m.commit {
+		return nil
+	}
+	return s.AddAborted(segment.AbortedTxn{
+		ProducerID: m.ProducerID, FirstOffset: first, LastOffset: m.Offset, StableOffset: stable,
+	})
+}
+
+// AppendAsFollower writes entries of any magic exactly as they are, offsets included, which must begin at or after the log end.
+func (l *Log) AppendAsFollower(raw []byte) (Appended, error) {
+	for rest := raw; len(rest) > 0; {
+		e, tail, err := record.NextEntry(rest)
+		if err == nil {
+			err = e.CheckCRC()
+		}
+		if err != nil {
+			return Appended{}, l.errorf("%w: %w", ErrCorrupt, err)
+		}
+		rest = tail
+	}
+	l.mu.Lock()
+	a, err := l.appendEntries(raw)
+	l.mu.Unlock()
+	if err == nil {
+		err = l.flushIfDue()
+	}
+	return a, err
+}
+
+// appendEntries appends checked entries one by one. The caller holds mu.
+func (l *Log) appendEntries(raw []byte) (Appended, error) {
+	if err := l.usable(); err != nil {
+		return Appended{}, err
+	}
+	a := Appended{BaseOffset: -1, LastOffset: -1, LogAppendTime: -1, LogStartOffset: l.pub.start.Load()}
+	for len(raw) > 0 {
+		e, rest, err := record.NextEntry(raw)
+		if err != nil {
+			return a, l.errorf("%w: %w", ErrCorrupt, err)
+		}
+		if err := l.appendEntry(e, &a); err != nil {
+			return a, err
+		}
+		raw = rest
+	}
+	return a, nil
+}
+
+func (l *Log) appendEntry(e record.Entry, a *Appended) error {
+	base, end := e.BaseOffset(), l.pub.end.Load()
+	if base < end || e.LastOffset() < base {
+		return l.errorf("%w: offset %d after %d", ErrUnexpectedOffset, base, end-1)
+	}
+	if err := l.write(record.Batch(e), base, e.MaxTimestamp(), e.LeaderEpoch()); err != nil {
+		return err
+	}
+	if err := l.applyProducer(l.active(), e, func() (record.Entry, error) { return e, nil }, true); err != nil {
+		return l.storage("transaction index", err)
+	}
+	records := int64(1)
+	if b, ok := e.Batch(); ok {
+		records = int64(b.Count())
+	}
+	l.publish(e.NextOffset(), records)
+	if a.BaseOffset < 0 {
+		a.BaseOffset = base
+	}
+	a.LastOffset = e.LastOffset()
+	return nil
+}
+
+// applyProducer takes note of an entry that is in s; of a control batch whole yields the records too. note says whether aborted transactions go to
+// the index, where they may be already. The caller holds mu.
+func (l *Log) applyProducer(s *segment.Segment, head record.Entry, whole func() (record.Entry, error), note bool) error {
+	b, ok := head.Batch()
+	if !ok || b.ProducerID() < 0 {
+		return nil
+	}
+	if !b.IsControl() {
+		l.mu.producers.Apply(b)
+		return nil
+	}
+	e, err := whole()
+	if err != nil {
+		return err
+	}
+	m, ok := parseMarker(e)
+	if !ok {
+		return nil
+	}
+	if !note {
+		m.commit = true
+	}
+	return l.endTxn(s, m)
+}
+
+// parseMarker reads a control batch that ends a transaction; ok is false for any other control record.
+func parseMarker(e record.Entry) (m *endMarker, ok bool) {
+	for r, err := range e.Records(record.Limits{}) {
+		if err != nil {
+			return nil, false
+		}
+		kind, err := record.ParseControl(r.Key)
+		if err != nil || kind != record.Abort && kind != record.Commit {
+			return nil, false
+		}
+		coordinator, err := record.CoordinatorEpoch(r.Value)
+		if err != nil {
+			return nil, false
+		}
+		b := record.Batch(e)
+		return &endMarker{producer.Marker{
+			ProducerID: b.ProducerID(), ProducerEpoch: b.ProducerEpoch(), CoordinatorEpoch: coordinator, Offset: b.LastOffset(), Timestamp: r.Timestamp,
+		}, kind == record.Commit}, true
+	}
+	return nil, false
+}

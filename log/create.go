@@ -1,0 +1,269 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/gregor-broker/gregor/log/checkpoint"
+	"github.com/gregor-broker/gregor/log/segment"
+	"github.com/gregor-broker/gregor/log/vfs"
+)
+
+// New is a log to create.
+type New struct {
+	TopicPartition
+	TopicID TopicID // zero: none is written
+	Config  *Config // nil: Options.Defaults
+}
+
+// creation is a New on its way.
+type creation struct {
+	New
+	index int // in the caller's list
+	d     *dir
+	log   *Log
+	files []string // made, and to be synced
+	err   error
+}
+
+// Create makes logs; when it returns, those without an error are durable. One that exists with the same topic id, or had none until now, is no error. A new log goes
+// where fewest are. Many are synced together.
+func (m *Manager) Create(news []New) []error {
+	m.creating.Lock()
+	defer m.creating.Unlock()
+	errs := make([]error, len(news))
+	var list []*creation
+	count := make([]int, len(m.dirs))
+	for i, d := range m.dirs {
+		count[i] = d.len()
+	}
+	seen := make(map[TopicPartition]bool, len(news))
+	for i, n := range news {
+		if l := m.Get(n.TopicPartition); l != nil {
+			errs[i] = l.adopt(n.TopicID)
+			continue
+		}
+		if seen[n.TopicPartition] {
+			continue
+		}
+		seen[n.TopicPartition] = true
+		least := 0
+		for k := range count {
+			if count[k] < count[least] {
+				least = k
+			}
+		}
+		count[least]++
+		list = append(list, &creation{New: n, index: i, d: m.dirs[least]})
+	}
+	m.createAll(list)
+	for _, c := range list {
+		errs[c.index] = c.err
+	}
+	return errs
+}
+
+// createAll makes the files of list, syncs them, and shows the logs.
+func (m *Manager) createAll(list []*creation) {
+	if len(list) == 0 {
+		return
+	}
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(list)) {
+		wait.Go(func() {
+			for {
+				n := int(next.Add(1)) - 1
+				if n >= len(list) {
+					return
+				}
+				m.createFiles(list[n])
+			}
+		})
+	}
+	wait.Wait()
+	for _, d := range m.dirs {
+		syncCreated(d, list)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range list {
+		switch {
+		case c.err != nil:
+		case m.mu.closed:
+			c.err = fmt.Errorf("%s: %w", c.TopicPartition, errClosed)
+		default:
+			m.mu.logs[c.TopicPartition] = c.log
+			c.d.add(c.log)
+			c.d.recoveryChanged.set()
+			c.d.hwChanged.set()
+		}
+	}
+}
+
+// createFiles makes the directory and files of one log.
+func (m *Manager) createFiles(c *creation) {
+	config := c.Config
+	if config == nil {
+		config = m.o.Defaults
+	}
+	l := newLog(c.d, c.TopicPartition, c.d.path+"/"+c.TopicPartition.String(), config)
+	l.mu.id = c.TopicID
+	if err := c.d.fs.Mkdir(l.path); err != nil {
+		c.err = l.storage("creating the directory", err)
+		return
+	}
+	err := c.writeID(l)
+	if err == nil {
+		var s *segment.Segment
+		if s, err = segment.Create(c.d.files, l.path, 0, ""); err == nil {
+			l.setSegments([]*segment.Segment{s})
+		}
+	}
+	if err != nil {
+		_ = c.d.fs.RemoveAll(l.path) // what cannot be removed is found empty at the next start
+		c.err = l.storage("creating the log", err)
+		return
+	}
+	l.mu.Lock()
+	l.startSegment()
+	l.mu.Unlock()
+	c.log = l
+}
+
+func (c *creation) writeID(l *Log) error {
+	if c.TopicID == (TopicID{}) {
+		return nil
+	}
+	c.files = append(c.files, l.path+"/"+checkpoint.PartitionMetadataName)
+	f, err := c.d.fs.Create(c.files[0])
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(checkpoint.FormatPartitionMetadata(c.TopicID), 0)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// fewCreations is up to how many logs are synced one by one: syncing a whole file system writes what others have dirty, too.
+const fewCreations = 16
+
+// syncCreated makes the creations in d durable.
+func syncCreated(d *dir, list []*creation) {
+	var mine []*creation
+	for _, c := range list {
+		if c.d == d && c.err == nil {
+			mine = append(mine, c)
+		}
+	}
+	if len(mine) == 0 {
+		return
+	}
+	err := vfs.ErrUnsupported
+	if len(mine) > fewCreations {
+		err = d.fs.SyncAll(d.path)
+	}
+	if errors.Is(err, vfs.ErrUnsupported) {
+		err = syncEach(d, mine)
+	}
+	if err == nil {
+		return
+	}
+	for _, c := range mine {
+		c.err = c.log.storage("syncing the new log", err)
+	}
+}
+
+func syncEach(d *dir, list []*creation) error {
+	for _, c := range list {
+		for _, name := range c.files {
+			if err := syncFile(d.fs, name); err != nil {
+				return err
+			}
+		}
+		if err := d.fs.SyncDir(c.log.path); err != nil {
+			return err
+		}
+	}
+	return d.fs.SyncDir(d.path)
+}
+
+func syncFile(fsys vfs.FS, name string) error {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+// adopt checks the topic id of a log that exists, or gives it the one that it lacks.
+func (l *Log) adopt(id TopicID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id == (TopicID{}) || l.mu.id == id {
+		return nil
+	}
+	if l.mu.id != (TopicID{}) {
+		return l.errorf("the topic id is %s, the log's is %s: %w", id, l.mu.id, ErrInconsistentTopicID)
+	}
+	if err := checkpoint.Write(l.dir.fs, l.path+"/"+checkpoint.PartitionMetadataName, checkpoint.FormatPartitionMetadata(id)); err != nil {
+		return l.storage("topic id", err)
+	}
+	l.mu.id = id
+	return nil
+}
+
+// Delete takes logs out of use. Their directories are renamed now, durably, and removed after file.delete.delay.ms. Reads that began go on.
+func (m *Manager) Delete(tps []TopicPartition) {
+	m.creating.Lock()
+	defer m.creating.Unlock()
+	changed := map[*dir]bool{}
+	for _, tp := range tps {
+		m.mu.Lock()
+		l := m.mu.logs[tp]
+		delete(m.mu.logs, tp)
+		m.mu.Unlock()
+		if l != nil {
+			m.deleteLog(l)
+			changed[l.dir] = true
+		}
+	}
+	for d := range changed {
+		// The checkpoints' lines must not outlive the log: another one may come under its name.
+		if err := errors.Join(d.fs.SyncDir(d.path), d.checkpointAll()); err != nil {
+			d.logger.Error("a deletion may come back after a crash", zap.String("dir", d.path), zap.Error(err))
+		}
+	}
+}
+
+func (m *Manager) deleteLog(l *Log) {
+	l.dir.remove(l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.Store(int32(deleted))
+	name := deleteName(l.tp)
+	if err := l.dir.fs.Rename(l.path, l.dir.path+"/"+name); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			l.dir.logger.Error("a partition could not be renamed for deletion", zap.String("dir", l.path), zap.Error(err))
+		}
+		return
+	}
+	m.removeLater(l.dir, name, l.dir.delay(l.config.Load().FileDeleteDelayMs))
+	l.dir.sched.after(0, l.closeFiles)
+}
+
+// closeFiles closes the descriptors that the log holds.
+func (l *Log) closeFiles() {
+	for _, s := range *l.segs.Load() {
+		s.Close()
+	}
+}

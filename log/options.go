@@ -1,0 +1,76 @@
+package log
+
+import (
+	"runtime"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gregor-broker/gregor/log/vfs"
+	"github.com/gregor-broker/gregor/wire/clock"
+)
+
+// Options configure a Manager. Zero values mean the defaults named here; a negative interval switches its work off.
+type Options struct {
+	Dirs      []string
+	FS        vfs.FS      // the operating system's
+	Clock     clock.Clock // clock.System
+	Logger    *zap.Logger // none
+	BrokerID  int32
+	ClusterID string // "": that of meta.properties, or a new one
+
+	Defaults  *Config                    // DefaultConfig()
+	ConfigFor func(topic string) *Config // of topics found on disk; Defaults
+
+	RecoveryThreadsPerDir         int           // number of CPUs
+	RetentionCheckInterval        time.Duration // 5 min
+	RetentionInitialDelay         time.Duration // 30 s
+	FlushCheckpointInterval       time.Duration // 1 min: recovery points
+	HWCheckpointInterval          time.Duration // 5 s
+	StartOffsetCheckpointInterval time.Duration // 1 min
+	ProducerIDExpiration          time.Duration // 24 h
+	ProducerIDCheckInterval       time.Duration // 10 min
+	MaxOpenFiles                  int           // descriptors for segments beside those in use; half of what the process may have
+}
+
+func (o Options) withDefaults() Options {
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	if o.Defaults == nil {
+		o.Defaults = DefaultConfig()
+	}
+	if o.ConfigFor == nil {
+		defaults := o.Defaults
+		o.ConfigFor = func(string) *Config { return defaults }
+	}
+	if o.RecoveryThreadsPerDir <= 0 {
+		o.RecoveryThreadsPerDir = runtime.NumCPU()
+	}
+	if o.MaxOpenFiles <= 0 {
+		o.MaxOpenFiles = max(vfs.MaxFiles()/2, 64)
+	}
+	for _, d := range [...]struct {
+		value   *time.Duration
+		instead time.Duration
+	}{
+		{&o.RetentionCheckInterval, 5 * time.Minute},
+		{&o.RetentionInitialDelay, 30 * time.Second},
+		{&o.FlushCheckpointInterval, time.Minute},
+		{&o.HWCheckpointInterval, 5 * time.Second},
+		{&o.StartOffsetCheckpointInterval, time.Minute},
+		{&o.ProducerIDExpiration, 24 * time.Hour},
+		{&o.ProducerIDCheckInterval, 10 * time.Minute},
+	} {
+		if *d.value == 0 {
+			*d.value = d.instead
+		}
+	}
+	return o
+}
