@@ -57,7 +57,7 @@ func (c *Coordinator) OffsetCommit(_ Caller, r *kmsg.OffsetCommitRequest, reply 
 // target is an existing topic that a request names.
 type target struct {
 	name       string
-	id         [16]byte // zero unless the request named it by id
+	id         [16]byte // stored with the offset, where the format has it
 	partitions int32
 }
 
@@ -74,7 +74,8 @@ func (c *Coordinator) resolve(byID bool, name string, id [16]byte) (target, erro
 	if n == 0 {
 		return target{}, errUnknownPartition
 	}
-	return target{name: name, partitions: n}, nil
+	known, _ := c.o.Metadata.TopicID(name)
+	return target{name, known, n}, nil
 }
 
 type commit struct {

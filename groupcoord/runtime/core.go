@@ -174,12 +174,15 @@ func (c *core) append() {
 	if len(c.batch) == 0 || c.failed != nil {
 		return
 	}
+	var end int64
 	b, err := record.Build(record.BatchOptions{LeaderEpoch: c.epoch, Codec: c.codec}.NoProducer(), c.batch)
 	if err == nil {
-		c.written, err = c.log.Append(c.partition, c.epoch, b)
+		end, err = c.log.Append(c.partition, c.epoch, b)
 	}
 	if err != nil {
 		c.failed = fmt.Errorf("append %d records: %w", len(c.batch), err)
+	} else {
+		c.written = end
 	}
 	clear(c.batch)
 	c.batch, c.bytes = c.batch[:0], 0

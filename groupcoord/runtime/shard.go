@@ -78,7 +78,7 @@ func (s *shard) run() {
 	defer cancel()
 	s.ticks, s.timer = s.runtime.o.Clock.NewTimer(time.Hour)
 	defer s.timer.Stop()
-	for backoff := time.Duration(0); s.pause(backoff); backoff = min(max(2*backoff, 100*time.Millisecond), 10*time.Second) {
+	for failures := 0; s.pause(backoff(failures)); failures++ {
 		c, err := s.load()
 		if err != nil {
 			if !errors.Is(err, errLeaving) {
@@ -87,10 +87,10 @@ func (s *shard) run() {
 			continue
 		}
 		s.mail.open()
-		wrote := c.written
+		loaded := c.written
 		err = s.serve(c)
-		if c.written > wrote {
-			backoff = 0
+		if c.written > loaded {
+			failures = -1
 		}
 		if err != nil {
 			s.log.Error("an append failed, the coordinator reads its partition again", zap.Error(err))
@@ -98,6 +98,15 @@ func (s *shard) run() {
 		}
 		c.drop(s.now(), ErrNotCoordinator)
 	}
+}
+
+// backoff is how long to wait before a replay after so many failures without a success: a disk that takes no appends must not
+// make the shard read all the time.
+func backoff(failures int) time.Duration {
+	if failures == 0 {
+		return 0
+	}
+	return min(100*time.Millisecond<<min(failures-1, 10), 10*time.Second)
 }
 
 // pause waits; false when the shard shall leave.

@@ -1,0 +1,200 @@
+package groupcoord
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var update = flag.Bool("update", false, "write testdata/states.txt anew")
+
+// situation brings the group "g" into a state; the returned answer is of its member, whom the events are about.
+type situation struct {
+	name  string
+	enter func(w *world) *kmsg.JoinGroupResponse
+}
+
+var nobody = &kmsg.JoinGroupResponse{MemberID: "nobody", Generation: 1}
+
+var situations = []situation{
+	{"absent", func(w *world) *kmsg.JoinGroupResponse { return nobody }},
+	{"simple", func(w *world) *kmsg.JoinGroupResponse {
+		w.do(8, commitReq("g", -1, "", "t", 1, 0))
+		return nobody
+	}},
+	{"promised", func(w *world) *kmsg.JoinGroupResponse {
+		return w.do(9, joinReq("g", "", "range")).(*kmsg.JoinGroupResponse)
+	}},
+	{"empty", func(w *world) *kmsg.JoinGroupResponse {
+		j := w.stable("g")
+		w.do(4, leaveReq("g", j.MemberID))
+		return j
+	}},
+	{"first rebalance", func(w *world) *kmsg.JoinGroupResponse {
+		j := w.do(9, joinReq("g", "", "range")).(*kmsg.JoinGroupResponse)
+		w.background(w.send(9, joinReq("g", j.MemberID, "range")))
+		return j
+	}},
+	{"preparing, member expected", func(w *world) *kmsg.JoinGroupResponse {
+		j := w.stable("g")
+		other := w.do(9, joinReq("g", "", "range")).(*kmsg.JoinGroupResponse)
+		w.background(w.send(9, joinReq("g", other.MemberID, "range")))
+		return j
+	}},
+	{"preparing, member waits", func(w *world) *kmsg.JoinGroupResponse {
+		j := w.stable("g")
+		w.do(9, joinReq("g", "", "range"))
+		w.background(w.send(9, joinReq("g", j.MemberID, "range")))
+		return j
+	}},
+	{"completing", func(w *world) *kmsg.JoinGroupResponse { return w.join("g") }},
+	{"stable", func(w *world) *kmsg.JoinGroupResponse { return w.stable("g") }},
+	{"stable, loaded again", func(w *world) *kmsg.JoinGroupResponse {
+		j := w.stable("g")
+		w.restart()
+		return j
+	}},
+}
+
+// background lets a request wait for as long as it wants.
+func (w *world) background(<-chan kmsg.Response) { synctest.Wait() }
+
+var happenings = []struct {
+	name string
+	send func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response
+}{
+	{"join v4 as new", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response { return w.send(4, joinReq("g", "", "range")) }},
+	{"join v3 as new", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response { return w.send(3, joinReq("g", "", "range")) }},
+	{"join as static", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response { return w.send(9, staticReq("g", "", "i1")) }},
+	{"join as member", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(9, joinReq("g", j.MemberID, "range"))
+	}},
+	{"join as member, more protocols", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(9, joinReq("g", j.MemberID, "sticky", "range"))
+	}},
+	{"join as member, other protocol", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(9, joinReq("g", j.MemberID, "sticky"))
+	}},
+	{"join as stranger", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(9, joinReq("g", "stranger", "range"))
+	}},
+	{"sync", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(5, syncReq("g", j, j.MemberID, "all"))
+	}},
+	{"sync, other generation", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		other := *j
+		other.Generation += 5
+		return w.send(5, syncReq("g", &other))
+	}},
+	{"heartbeat", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response { return w.send(4, heartbeatReq("g", j)) }},
+	{"heartbeat, other generation", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		other := *j
+		other.Generation += 5
+		return w.send(4, heartbeatReq("g", &other))
+	}},
+	{"leave", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response { return w.send(4, leaveReq("g", j.MemberID)) }},
+	{"leave as stranger", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response { return w.send(4, leaveReq("g", "stranger")) }},
+	{"commit", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(9, commitReq("g", j.Generation, j.MemberID, "t", 5, 0))
+	}},
+	{"commit, other generation", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(9, commitReq("g", j.Generation+5, j.MemberID, "t", 5, 0))
+	}},
+	{"commit from outside", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(9, commitReq("g", -1, "", "t", 5, 0))
+	}},
+	{"delete offsets", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		r := kmsg.NewPtrOffsetDeleteRequest()
+		r.Group = "g"
+		return w.send(0, r)
+	}},
+	{"delete group", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		r := kmsg.NewPtrDeleteGroupsRequest()
+		r.Groups = []string{"g"}
+		return w.send(2, r)
+	}},
+	{"10 s pass", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		time.Sleep(10 * time.Second)
+		return nil
+	}},
+	{"60 s pass", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		time.Sleep(time.Minute)
+		return nil
+	}},
+	{"partition lost", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		w.c.Resigned(0, 9)
+		return nil
+	}},
+}
+
+// TestEveryStateAndEvent lets everything happen in every state. testdata/states.txt says what the answer is ("waits" if there
+// is none yet) and the group's state and size afterwards.
+func TestEveryStateAndEvent(t *testing.T) {
+	var b strings.Builder
+	for _, s := range situations {
+		fmt.Fprintf(&b, "%s\n", s.name)
+		for _, h := range happenings {
+			inBubble(t, func(set *Settings) { set.Group.InitialRebalanceDelay = initialDelay(s.name) }, func(w *world) {
+				j := s.enter(w)
+				answer := h.send(w, j)
+				synctest.Wait()
+				fmt.Fprintf(&b, "  %-32s %-26s %s\n", h.name, outcome(answer), w.summary("g"))
+			})
+		}
+	}
+	const file = "testdata/states.txt"
+	if *update {
+		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines := strings.Split(string(want), "\n")
+	for i, line := range strings.Split(b.String(), "\n") {
+		if i >= len(wantLines) || line != wantLines[i] {
+			t.Errorf("line %d\n got %s\nwant %s", i+1, line, wantLines[min(i, len(wantLines)-1)])
+		}
+	}
+}
+
+func initialDelay(situation string) time.Duration {
+	if situation == "first rebalance" {
+		return 3 * time.Second
+	}
+	return 0
+}
+
+// outcome is the name of an answer's error.
+func outcome(answer <-chan kmsg.Response) string {
+	if answer == nil {
+		return ""
+	}
+	select {
+	case resp := <-answer:
+		if err := kerr.TypedErrorForCode(codeOf(resp)); err != nil {
+			return err.Message
+		}
+		return "NONE"
+	default:
+		return "waits"
+	}
+}
+
+// summary is the state of a group, its generation and its members.
+func (w *world) summary(group string) string {
+	m := w.do(6, describeReq(group)).(*kmsg.DescribeGroupsResponse).Groups[0]
+	if m.ErrorCode != 0 && m.State == "" {
+		return kerr.TypedErrorForCode(m.ErrorCode).Message
+	}
+	return fmt.Sprintf("%s, members: %d", m.State, len(m.Members))
+}
