@@ -5,6 +5,7 @@ import (
 
 	"github.com/gregor-broker/gregor/broker/purgatory"
 	"github.com/gregor-broker/gregor/log"
+	"github.com/gregor-broker/gregor/log/record"
 	"github.com/gregor-broker/gregor/wire/payload"
 )
 
@@ -24,6 +25,9 @@ type FetchParams struct {
 	// (Fetch v0 to v2). Without it the first non-empty partition answers at least one batch (KIP-74).
 	HardLimit bool
 	Committed bool // read_committed
+	// RefuseZstdTopics is for clients that do not know zstd (Fetch below v10). It goes by the topic's compression.type
+	// alone: zstd batches elsewhere pass as they are (KIP-110).
+	RefuseZstdTopics bool
 	// Gone says that the client is no longer there, so that waiting can end. May be nil.
 	Gone func() bool
 }
@@ -128,6 +132,9 @@ func (m *Manager) readOne(p *FetchParams, e *FetchEntry, maxBytes int, minOne bo
 		return err
 	}
 	l := e.partition.log
+	if c := l.Config().Compression; p.RefuseZstdTopics && c.Fixed && c.Codec == record.Zstd {
+		return record.ErrCompression
+	}
 	if e.LastFetchedEpoch >= 0 {
 		end, err := diverging(l, e)
 		if err != nil {

@@ -18,18 +18,18 @@ const replayBytes = 1 << 20
 // errRecordsTooLarge is for a coordinator that writes more than its topic allows.
 var errRecordsTooLarge = errcode.New(kerr.MessageTooLarge, "the batch is larger than max.message.bytes of the internal topic")
 
-// InternalTopic is one of the brokers' own topics as its coordinator uses it; it is what groupcoord calls a Log. Safe
+// InternalLog is one of the brokers' own topics as its coordinator uses it; it is what groupcoord calls a Log. Safe
 // for concurrent use.
-type InternalTopic struct {
+type InternalLog struct {
 	manager *Manager
 	topic   string
 }
 
-// InternalTopic returns the view of an internal topic.
-func (m *Manager) InternalTopic(topic string) *InternalTopic { return &InternalTopic{m, topic} }
+// InternalLog returns the view of an internal topic.
+func (m *Manager) InternalLog(topic string) *InternalLog { return &InternalLog{m, topic} }
 
 // writable returns a partition that this broker leads in the given epoch with enough replicas in sync.
-func (t *InternalTopic) writable(p, leaderEpoch int32) (*Partition, error) {
+func (t *InternalLog) writable(p, leaderEpoch int32) (*Partition, error) {
 	partition, err := t.manager.lookup(t.topic, log.TopicID{}, p)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (t *InternalTopic) writable(p, leaderEpoch int32) (*Partition, error) {
 }
 
 // CanAppend returns the error with which an append would be refused now.
-func (t *InternalTopic) CanAppend(p, leaderEpoch int32) error {
+func (t *InternalLog) CanAppend(p, leaderEpoch int32) error {
 	_, err := t.writable(p, leaderEpoch)
 	return err
 }
@@ -53,7 +53,7 @@ func (t *InternalTopic) CanAppend(p, leaderEpoch int32) error {
 // Append writes a batch, whose base offset and leader epoch it sets, and returns the offset after it. The error comes
 // before anything is written if this broker does not lead in that epoch, too few replicas are in sync, or the batch is
 // too large.
-func (t *InternalTopic) Append(p, leaderEpoch int32, b record.Batch) (end int64, err error) {
+func (t *InternalLog) Append(p, leaderEpoch int32, b record.Batch) (end int64, err error) {
 	partition, err := t.writable(p, leaderEpoch)
 	if err != nil {
 		return -1, err
@@ -72,7 +72,7 @@ func (t *InternalTopic) Append(p, leaderEpoch int32, b record.Batch) (end int64,
 
 // Watch has f called when the high watermark has moved: queued, never inside Append, and possibly once more just after
 // cancel. A partition that is not held here is never heard of.
-func (t *InternalTopic) Watch(p int32, f func(hw int64)) (cancel func()) {
+func (t *InternalLog) Watch(p int32, f func(hw int64)) (cancel func()) {
 	partition := t.manager.find(t.topic, p)
 	if partition == nil {
 		return func() {}
@@ -81,7 +81,7 @@ func (t *InternalTopic) Watch(p int32, f func(hw int64)) (cancel func()) {
 }
 
 // HighWatermark returns a partition's high watermark, -1 if it is not held here.
-func (t *InternalTopic) HighWatermark(p int32) int64 {
+func (t *InternalLog) HighWatermark(p int32) int64 {
 	if partition := t.manager.find(t.topic, p); partition != nil {
 		return partition.log.Bounds().HighWatermark
 	}
@@ -89,7 +89,7 @@ func (t *InternalTopic) HighWatermark(p int32) int64 {
 }
 
 // MaxBatchBytes is max.message.bytes of the topic.
-func (t *InternalTopic) MaxBatchBytes(p int32) int {
+func (t *InternalLog) MaxBatchBytes(p int32) int {
 	if partition := t.manager.find(t.topic, p); partition != nil {
 		return int(partition.log.Config().MaxMessageBytes)
 	}
@@ -98,7 +98,7 @@ func (t *InternalTopic) MaxBatchBytes(p int32) int {
 
 // Replay calls f with each entry from the log start to the end that the log has now, in order. An error of f ends it
 // and is returned.
-func (t *InternalTopic) Replay(p int32, f func(record.Entry) error) error {
+func (t *InternalLog) Replay(p int32, f func(record.Entry) error) error {
 	partition, err := t.manager.lookup(t.topic, log.TopicID{}, p)
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ type Manager struct {
 	// topics is replaced whole when partitions come or go, so that looking one up costs no lock.
 	topics atomic.Pointer[map[string][]*Partition] // [partition], nil where none is held
 
-	// orders makes the controller's orders follow one another. It is held while logs are created and epochs written;
+	// orders makes the controller's orders follow one another. It is held while logs are created and deleted;
 	// nothing that serves clients takes it.
 	orders struct {
 		sync.Mutex

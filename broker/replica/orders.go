@@ -2,7 +2,6 @@ package replica
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,9 +16,6 @@ const (
 	noEpoch           = -1 // StopReplica of a version without epochs
 	epochDuringDelete = -2 // the topic goes, whatever the epoch
 )
-
-// epochWriters bounds how many leader epochs are written at a time while an order is carried out.
-const epochWriters = 16
 
 // change is one partition of a LeaderAndISR order.
 type change struct {
@@ -58,7 +54,7 @@ func (m *Manager) LeaderAndISR(r *kmsg.LeaderAndISRRequest) *kmsg.LeaderAndISRRe
 		changes[i].err = m.admit(&changes[i])
 	}
 	m.createLogs(changes)
-	m.writeEpochs(changes)
+	m.assignEpochs(changes)
 	m.apply(changes)
 	return leaderAndISRResponse(r, changes)
 }
@@ -130,23 +126,14 @@ func (m *Manager) createLogs(changes []change) {
 	}
 }
 
-// writeEpochs makes the epochs durable in which this broker leads, before it serves in them.
-func (m *Manager) writeEpochs(changes []change) {
-	var work sync.WaitGroup
-	slots := make(chan struct{}, epochWriters)
+// assignEpochs notes in the logs where the epochs begin in which this broker leads, before it serves in them.
+func (m *Manager) assignEpochs(changes []change) {
 	for i := range changes {
-		c := &changes[i]
-		if c.err != nil || !c.next.leads {
-			continue
-		}
-		slots <- struct{}{}
-		work.Go(func() {
+		if c := &changes[i]; c.err == nil && c.next.leads {
 			c.next.epochStart = c.p.log.Bounds().End
 			c.err = c.p.log.AssignEpoch(c.next.leaderEpoch)
-			<-slots
-		})
+		}
 	}
-	work.Wait()
 }
 
 // apply gives the partitions their roles, publishes the new ones and tells about leaderships.

@@ -1,0 +1,163 @@
+package replica
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gregor-broker/gregor/log"
+)
+
+func codes(r *kmsg.LeaderAndISRResponse) []int16 {
+	var cs []int16
+	for _, t := range r.Topics {
+		for _, p := range t.Partitions {
+			cs = append(cs, p.ErrorCode)
+		}
+	}
+	return cs
+}
+
+func TestHighWatermark(t *testing.T) {
+	for _, c := range []struct {
+		ends []int64
+		want int64
+	}{{[]int64{5}, 5}, {[]int64{9, 7, 8}, 7}, {[]int64{9, unknownEnd}, unknownEnd}} {
+		if got := highWatermark(c.ends); got != c.want {
+			t.Errorf("of %v: %d, want %d", c.ends, got, c.want)
+		}
+	}
+}
+
+func TestEnoughInSync(t *testing.T) {
+	for _, c := range []struct {
+		isr, replicas, min int
+		want               bool
+	}{{1, 1, 1, true}, {1, 3, 2, false}, {2, 3, 2, true}, {1, 1, 2, true}, {2, 2, 3, true}, {1, 2, 3, false}} {
+		if got := enoughInSync(c.isr, c.replicas, c.min); got != c.want {
+			t.Errorf("%d of %d in sync, min.insync.replicas %d: %v", c.isr, c.replicas, c.min, got)
+		}
+	}
+}
+
+func TestLeaderAndISR(t *testing.T) {
+	f := newFixture(t)
+	f.epoch = 5
+	f.mustObey(f.order("t", idOf(1), 2, 3, self))
+	stale := kerr.StaleControllerEpoch.Code
+	notReplica := f.order("t", idOf(1), 1, 9, self)
+	notReplica.TopicStates[0].PartitionStates[0].Replicas = []int32{7}
+	for _, c := range []struct {
+		name  string
+		order *kmsg.LeaderAndISRRequest
+		codes []int16
+	}{
+		{"same leader epoch", f.order("t", idOf(1), 2, 3, self), []int16{stale, stale}},
+		{"older leader epoch", f.order("t", idOf(1), 1, 2, self), []int16{stale}},
+		{"other topic id", f.order("t", idOf(2), 1, 4, self), []int16{kerr.InconsistentTopicID.Code}},
+		{"not a replica", notReplica, []int16{kerr.UnknownTopicOrPartition.Code}},
+		{"one more partition", f.order("t", idOf(1), 3, 3, self), []int16{stale, stale, 0}},
+		{"new leader epoch", f.order("t", idOf(1), 1, 4, self), []int16{0}},
+	} {
+		if got := codes(f.LeaderAndISR(c.order)); !slices.Equal(got, c.codes) {
+			t.Errorf("%s: codes %v, want %v", c.name, got, c.codes)
+		}
+	}
+	f.epoch = 4
+	if r := f.LeaderAndISR(f.order("u", idOf(3), 1, 0, self)); r.ErrorCode != stale || f.find("u", 0) != nil {
+		t.Errorf("an old controller's order: code %d", r.ErrorCode)
+	}
+	want := []string{"t-0 epoch 3 true", "t-1 epoch 3 true", "t-2 epoch 3 true", "t-0 epoch 4 true"}
+	if !slices.Equal(f.led, want) {
+		t.Errorf("told of leaderships %q, want %q", f.led, want)
+	}
+	if epoch, ok := f.find("t", 0).log.LatestEpoch(); !ok || epoch != 4 {
+		t.Errorf("the log's latest epoch is %d", epoch)
+	}
+}
+
+func TestFollowerServesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.lead("t", idOf(1), 1)
+	r := f.order("t", idOf(1), 1, 1, 2, self)
+	r.TopicStates[0].PartitionStates[0].Leader = 2
+	f.mustObey(r)
+	if err := f.put("t", 0, one(t, "v")).Err; !errors.Is(err, kerr.NotLeaderForPartition) {
+		t.Errorf("produce to a follower: %v", err)
+	}
+	if err := f.get(look(), from("t", 0, 0))[0].Err; !errors.Is(err, kerr.NotLeaderForPartition) {
+		t.Errorf("fetch from a follower: %v", err)
+	}
+	if want := []string{"t-0 epoch 0 true", "t-0 epoch 1 false"}; !slices.Equal(f.led, want) {
+		t.Errorf("told of leaderships %q, want %q", f.led, want)
+	}
+}
+
+func TestStopReplica(t *testing.T) {
+	f := newFixture(t)
+	f.mustObey(f.order("t", idOf(1), 1, 3, self))
+	stop := func(epoch int32, remove bool) *kmsg.StopReplicaResponse {
+		r := kmsg.NewPtrStopReplicaRequest()
+		r.Version, r.ControllerEpoch = 4, f.epoch
+		p := kmsg.NewStopReplicaRequestTopicPartitionState()
+		p.LeaderEpoch, p.Delete = epoch, remove
+		topic := kmsg.NewStopReplicaRequestTopic()
+		topic.Topic, topic.PartitionStates = "t", []kmsg.StopReplicaRequestTopicPartitionState{p}
+		r.Topics = append(r.Topics, topic)
+		return f.StopReplica(r)
+	}
+	if got := stop(2, true).Partitions[0].ErrorCode; got != kerr.FencedLeaderEpoch.Code {
+		t.Errorf("an older leader epoch: code %d", got)
+	}
+	if got := stop(3, false).Partitions[0].ErrorCode; got != 0 || f.find("t", 0) == nil {
+		t.Errorf("without deletion: code %d, held %v", got, f.find("t", 0) != nil)
+	}
+	f.epoch = -1
+	if got := stop(3, true).ErrorCode; got != kerr.StaleControllerEpoch.Code {
+		t.Errorf("an old controller: code %d", got)
+	}
+	f.epoch = 0
+	if got := stop(epochDuringDelete, true).Partitions[0].ErrorCode; got != 0 || f.find("t", 0) != nil {
+		t.Errorf("with deletion: code %d, held %v", got, f.find("t", 0) != nil)
+	}
+	if f.logs.Get(log.TopicPartition{Topic: "t"}) != nil {
+		t.Error("the log is still there")
+	}
+	if got := stop(epochDuringDelete, true).Partitions[0].ErrorCode; got != 0 {
+		t.Errorf("again: code %d", got)
+	}
+}
+
+// TestRecreation: a topic of the same name starts anew, and what belongs to the old one is refused.
+func TestRecreation(t *testing.T) {
+	f := newFixture(t)
+	f.lead("t", idOf(1), 2)
+	for seq := range int32(3) {
+		f.mustPut("t", 0, producerBatch(t, 7, seq, 0, "old", 1))
+	}
+	f.remove("t", 2)
+	if err := f.put("t", 0, one(t, "v")).Err; !errors.Is(err, kerr.UnknownTopicOrPartition) {
+		t.Errorf("produce to a deleted topic: %v", err)
+	}
+	byID := from("t", 0, 0)
+	byID.TopicID = idOf(1)
+	if err := f.get(look(), byID)[0].Err; !errors.Is(err, kerr.UnknownTopicID) {
+		t.Errorf("fetch of a deleted topic by id: %v", err)
+	}
+	f.lead("t", idOf(2), 1)
+	if err := f.get(look(), byID)[0].Err; !errors.Is(err, kerr.InconsistentTopicID) {
+		t.Errorf("fetch of the new topic by the old id: %v", err)
+	}
+	if err := f.get(look(), from("t", 1, 0))[0].Err; !errors.Is(err, kerr.UnknownTopicOrPartition) {
+		t.Errorf("fetch of a partition that the new topic lacks: %v", err)
+	}
+	if ps, err := f.Producers("t", 0); err != nil || len(ps) != 0 {
+		t.Errorf("the new topic knows producers %v, %v", ps, err)
+	}
+	if r := f.mustPut("t", 0, producerBatch(t, 7, 0, 0, "new", 1)); r.BaseOffset != 0 {
+		t.Errorf("the first record of the new topic got offset %d", r.BaseOffset)
+	}
+}
