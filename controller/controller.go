@@ -2,7 +2,10 @@ package controller
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/znode"
@@ -32,7 +35,7 @@ type Settings struct {
 	UncleanLeaderElection    bool                     // cluster default; a topic's own setting goes before it
 	InterBrokerListener      string                   // name of the listener whose address followers use
 	InternalTopics           map[string]InternalTopic // what auto-creation makes of these names
-	RequestTimeoutMs         int32                    // how long an auto-creation may take
+	RefuseUnknownReplicas    bool                     // refuse manual assignments to unregistered brokers, as 4.4 does and 3.9 does not
 	Seed                     uint64                   // of placement and topic ids; for tests
 }
 
@@ -73,50 +76,153 @@ type TopicConfigs interface {
 // Controller is this broker's part in the cluster's metadata: its registration, the election, configuration changes, and,
 // while it is elected, the machine that gives orders. It is safe for concurrent use.
 type Controller struct {
+	o           Options
+	driver      *driver
+	activeID    atomic.Int32
+	brokerEpoch atomic.Int64
+	started     chan error // the first Ready or Failed
+	stopped     chan struct{}
+	stop        sync.Once
+
 	mu struct {
-		sync.Mutex
+		sync.RWMutex
+		configs map[string]map[string]map[string]string // kind, name, values
 	}
 }
 
 // Start registers the broker, takes part in the election and loads what is there. It returns when another broker is the active
 // controller, or this one is and has carried out its first orders.
-func Start(ctx context.Context, o Options) (*Controller, error) { panic("being built") }
+func Start(ctx context.Context, o Options) (*Controller, error) {
+	c := &Controller{o: o, started: make(chan error, 1), stopped: make(chan struct{})}
+	c.activeID.Store(-1)
+	c.brokerEpoch.Store(-1)
+	c.mu.configs = map[string]map[string]map[string]string{}
+	for _, kind := range znode.ConfigKinds {
+		c.mu.configs[kind] = map[string]map[string]string{}
+	}
+	c.driver = newDriver(o, NewMachine(MachineOptions{o.Broker, o.ClusterID, o.Configs, o.Logger, o.Settings}), c.told)
+	go func() {
+		defer close(c.stopped)
+		c.driver.run()
+	}()
+	var err error
+	select {
+	case err = <-c.started:
+	case <-ctx.Done():
+		err = fmt.Errorf("the controller did not start in time: %w", ctx.Err())
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+// told keeps what the machine says. It runs on the driver's goroutine.
+func (c *Controller) told(a Action) {
+	switch a := a.(type) {
+	case NotifyConfig:
+		c.mu.Lock()
+		if a.Values == nil {
+			delete(c.mu.configs[a.Kind], a.Name)
+		} else if names := c.mu.configs[a.Kind]; names != nil {
+			names[a.Name] = a.Values
+		}
+		c.mu.Unlock()
+		c.o.Observer.ConfigChanged(a.Kind, a.Name, a.Values)
+	case NotifyController:
+		c.activeID.Store(a.ID)
+		c.o.Observer.ControllerChanged(a.ID)
+	case Registered:
+		c.brokerEpoch.Store(a.Epoch)
+	case Ready:
+		c.started <- nil
+	case Failed:
+		c.started <- a.Err
+	}
+}
 
 // Stop gives up leadership and registration and waits for the controller's goroutines. The store stays open.
-func (c *Controller) Stop(ctx context.Context) error { panic("being built") }
+func (c *Controller) Stop(ctx context.Context) error {
+	c.stop.Do(c.driver.cancel)
+	done := make(chan struct{})
+	go func() {
+		<-c.stopped
+		c.driver.wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return fmt.Errorf("the controller did not stop in time: %w", ctx.Err())
+	}
+	return c.unregister(ctx)
+}
+
+// unregister removes the ephemeral nodes at once instead of at the end of the session.
+func (c *Controller) unregister(ctx context.Context) error {
+	s := c.o.Store
+	nodes, err := s.Read(ctx, datas(znode.ControllerPath, znode.BrokerPath(c.o.Broker.ID))...)
+	if errors.Is(err, store.ErrClosed) {
+		return nil // then they are gone
+	}
+	var txns []store.Txn
+	for _, n := range nodes {
+		if n.Exists && n.Stat.EphemeralOwner == s.Session() {
+			txns = append(txns, store.Txn{store.Delete(n.Path, n.Stat.Version)})
+		}
+	}
+	for _, o := range s.CommitEach(ctx, txns) {
+		err = errors.Join(err, o.Err)
+	}
+	return err
+}
+
+// request hands a request to the machine. After the controller has stopped a machine without a reign answers it.
+func (c *Controller) request(run func(*Machine)) {
+	if c.driver.post(Request{run}) {
+		return
+	}
+	m := NewMachine(MachineOptions{Logger: c.o.Logger})
+	run(m)
+	m.quit()
+	answerAll(m.Step(c.o.Clock.Now()))
+}
 
 // ActiveID returns the id of the active controller, -1 if none is known.
-func (c *Controller) ActiveID() int32 { panic("being built") }
+func (c *Controller) ActiveID() int32 { return c.activeID.Load() }
 
 // BrokerEpoch returns the epoch of this broker's registration, -1 while it has none.
-func (c *Controller) BrokerEpoch() int64 { panic("being built") }
+func (c *Controller) BrokerEpoch() int64 { return c.brokerEpoch.Load() }
 
 // CreateTopics creates topics and answers when every one is on disk and its leaders serve, or when the request's timeout
-// has passed (REQUEST_TIMED_OUT; the creation goes on). done is called once, on any goroutine.
+// has passed (REQUEST_TIMED_OUT; the creation goes on). done is called once, on any goroutine; the request must not be changed
+// before.
 func (c *Controller) CreateTopics(r *kmsg.CreateTopicsRequest, done func(*kmsg.CreateTopicsResponse)) {
-	panic("being built")
+	c.request(func(m *Machine) { m.createTopics(r, done) })
 }
 
 // DeleteTopics deletes topics by name or id and answers when they are gone, or when the request's timeout has passed.
 func (c *Controller) DeleteTopics(r *kmsg.DeleteTopicsRequest, done func(*kmsg.DeleteTopicsResponse)) {
-	panic("being built")
+	c.request(func(m *Machine) { m.deleteTopics(r, done) })
 }
 
 // CreatePartitions adds partitions to topics and answers as CreateTopics does.
 func (c *Controller) CreatePartitions(r *kmsg.CreatePartitionsRequest, done func(*kmsg.CreatePartitionsResponse)) {
-	panic("being built")
+	c.request(func(m *Machine) { m.createPartitions(r, done) })
 }
 
 // AlterConfigs replaces the configuration of (kind, name), see Observer for both, by what change makes of the present one
 // (not to be modified; nil when there is none) and announces it. Works on every broker. change must be quick, may be called
 // again when somebody else was faster, and its error is handed to done. An empty result deletes a quota's node.
 func (c *Controller) AlterConfigs(kind, name string, change func(old map[string]string) (map[string]string, error), validateOnly bool, done func(error)) {
-	panic("being built")
+	c.request(func(m *Machine) {
+		m.beginAlteration(&alteration{kind: kind, entity: znode.ConfigEntity(kind, name), change: change, validateOnly: validateOnly, done: done})
+	})
 }
 
 // AllocateProducerIDs takes the next block of producer ids for this broker.
 func (c *Controller) AllocateProducerIDs(done func(first, count int64, err error)) {
-	panic("being built")
+	c.request(func(m *Machine) { m.allocateProducerIDs(done) })
 }
 
 // AutoCreated is what became of one name given to AutoCreate: the error code for its Metadata row.
@@ -129,23 +235,22 @@ type AutoCreated struct {
 // The codes are those that Metadata must answer now: LEADER_NOT_AVAILABLE for a topic that was just created,
 // UNKNOWN_TOPIC_OR_PARTITION where the active controller is another broker or a creation is under way already,
 // INVALID_TOPIC_EXCEPTION or what else kept it from being created.
-func (c *Controller) AutoCreate(topics []string, done func([]AutoCreated)) { panic("being built") }
-
-// TopicConfigs returns the overrides of a topic, nil when it has none. Not to be modified.
-func (c *Controller) TopicConfigs(topic string) map[string]string { panic("being built") }
-
-// BrokerConfigs returns the dynamic configuration of a broker id as text, or of "<default>". Not to be modified.
-func (c *Controller) BrokerConfigs(name string) map[string]string { panic("being built") }
-
-// ImportTopic is a topic found in an adopted data directory. Replicas[p] are the brokers of partition p.
-type ImportTopic struct {
-	Name     string
-	ID       [16]byte // zero: a new one is made
-	Replicas [][]int32
-	Configs  map[string]string
+func (c *Controller) AutoCreate(topics []string, done func([]AutoCreated)) {
+	c.request(func(m *Machine) { m.autoCreate(topics, done) })
 }
 
-// Import writes the nodes of topics whose data is there already, before any broker runs on the store. Leader epochs go on
-// after epoch, so that they are larger than those in the data. A topic that exists with the same id is left alone; with another
-// id, nothing is written and the error says so.
-func Import(ctx context.Context, s store.Store, topics []ImportTopic) error { panic("being built") }
+// TopicConfigs returns the overrides of a topic, nil when it has none. Not to be modified.
+func (c *Controller) TopicConfigs(topic string) map[string]string {
+	return c.config(znode.Topics, topic)
+}
+
+// BrokerConfigs returns the dynamic configuration of a broker id as text, or of "<default>". Not to be modified.
+func (c *Controller) BrokerConfigs(name string) map[string]string {
+	return c.config(znode.Brokers, name)
+}
+
+func (c *Controller) config(kind, name string) map[string]string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.mu.configs[kind][name]
+}

@@ -1,0 +1,187 @@
+package controller
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// orders are what this turn wants the brokers to do. flush makes requests of them: one of a kind per broker.
+// After kafka.controller.ControllerBrokerRequestBatch.
+type orders struct {
+	states    map[int32]*stateOrders // LeaderAndIsr, by broker
+	metadata  refSet                 // UpdateMetadata, for every broker
+	everybody bool                   // UpdateMetadata even without partitions: the brokers have changed
+	full      map[int32]bool         // brokers that get UpdateMetadata with everything
+	stops     map[int32][]stop       // StopReplica, by broker
+	then      []func()               // to be called when LeaderAndIsr and our own UpdateMetadata have been answered
+}
+
+// refSet is a list of partitions in the order in which they came, each once.
+type refSet struct {
+	list []ref
+	has  map[ref]struct{}
+}
+
+func (s *refSet) add(x ref) {
+	if _, ok := s.has[x]; ok {
+		return
+	}
+	if s.has == nil {
+		s.has = map[ref]struct{}{}
+	}
+	s.has[x] = struct{}{}
+	s.list = append(s.list, x)
+}
+
+// stateOrders are for one broker.
+type stateOrders struct {
+	refSet
+	isNew map[ref]struct{}
+}
+
+// stop is an entry of StopReplica, for a topic that is being deleted.
+type stop struct {
+	ref
+	remove bool // the data too
+}
+
+func newOrders() orders {
+	return orders{states: map[int32]*stateOrders{}, full: map[int32]bool{}, stops: map[int32][]stop{}}
+}
+
+func (o *orders) empty() bool {
+	return len(o.states) == 0 && !o.updates() && len(o.stops) == 0 && len(o.then) == 0
+}
+
+// updates says whether every broker gets UpdateMetadata.
+func (o *orders) updates() bool { return o.everybody || len(o.metadata.list) > 0 || len(o.full) > 0 }
+
+// orderState tells a partition's live replicas its state, and everybody its metadata.
+func (m *Machine) orderState(x ref, isNew bool) {
+	for _, id := range x.part().replicas {
+		m.orderStateOf(x, id, isNew)
+	}
+	m.reign.orders.metadata.add(x)
+}
+
+// orderStateOf tells one replica, unless it cannot listen or there is nothing to tell.
+func (m *Machine) orderStateOf(x ref, id int32, isNew bool) {
+	r := m.reign
+	if x.t.deletion != nil || x.part().version < 0 || r.brokers[id] == nil {
+		return
+	}
+	o := r.orders.states[id]
+	if o == nil {
+		o = &stateOrders{isNew: map[ref]struct{}{}}
+		r.orders.states[id] = o
+	}
+	o.add(x)
+	if isNew {
+		o.isNew[x] = struct{}{}
+	}
+}
+
+// flush sends what has been gathered.
+func (m *Machine) flush() {
+	for r := m.reign; r != nil && m.reign == r && !r.orders.empty(); {
+		o := r.orders
+		r.orders = newOrders()
+		m.send(&o)
+	}
+}
+
+// send makes the requests of a turn. Requests to different brokers share what is equal in them.
+func (m *Machine) send(o *orders) {
+	r := m.reign
+	d := &delivery{then: o.then, versions: map[ref]int32{}, left: 1}
+	live := r.liveBrokers()
+	some := r.metadataOf(o.metadata.list)
+	var all []kmsg.UpdateMetadataRequestTopicState
+	for _, id := range r.brokerIDs() {
+		if s := o.states[id]; s != nil {
+			for _, x := range s.list {
+				d.versions[x] = x.part().version
+			}
+			m.sendTo(id, r.stateRequest(m.id, id, s), d, m.statesAnswered(id))
+		}
+		if o.updates() {
+			topics := some
+			if o.full[id] {
+				if all == nil {
+					all = r.metadataOf(r.allRefs())
+				}
+				topics = all
+			}
+			var counted *delivery
+			if id == m.id {
+				counted = d
+			}
+			m.sendTo(id, r.metadataRequest(m.id, id, topics, live), counted, nil)
+		}
+		m.sendStops(id, o.stops[id])
+	}
+	m.delivered(d)
+}
+
+// sendStops ends replicas first and removes their data with a request of its own, as Kafka does.
+func (m *Machine) sendStops(id int32, all []stop) {
+	for _, remove := range []bool{false, true} {
+		stops := slices.DeleteFunc(slices.Clone(all), func(s stop) bool { return s.remove != remove })
+		if len(stops) == 0 {
+			continue
+		}
+		var answered func(kmsg.Response)
+		if remove {
+			answered = m.stopsAnswered(id, stops)
+		}
+		m.sendTo(id, m.reign.stopRequest(m.id, id, stops), nil, answered)
+	}
+}
+
+// delivery follows the orders of a turn that clients must wait for.
+type delivery struct {
+	left     int           // answers that are missing, and one for the turn that sends
+	versions map[ref]int32 // partitions whose state was sent, with its version
+	then     []func()
+}
+
+// sendTo gives one order. d, if any, waits for its answer; answered, if any, is called with it unless the broker is gone.
+func (m *Machine) sendTo(broker int32, req kmsg.Request, d *delivery, answered func(kmsg.Response)) {
+	if d != nil {
+		d.left++
+	}
+	id := m.expect(inReign, func(e Event) {
+		done := e.(SendDone)
+		reign := m.reign
+		if done.Err == nil && answered != nil {
+			answered(done.Response)
+		}
+		if d != nil && m.reign == reign {
+			m.delivered(d)
+		}
+	})
+	m.do(Send{id, broker, req})
+}
+
+// delivered counts an answer. After the last one the partitions are served, and who waits for that is told.
+func (m *Machine) delivered(d *delivery) {
+	if d.left--; d.left > 0 {
+		return
+	}
+	topics := map[*topic]bool{}
+	for x, version := range d.versions {
+		if p := x.part(); p.version == version {
+			p.served = true
+			topics[x.t] = len(x.t.awaits) > 0
+		}
+	}
+	for t, awaited := range topics {
+		if awaited {
+			m.checkAwaits(t)
+		}
+	}
+	for _, f := range d.then {
+		f()
+	}
+}
