@@ -32,7 +32,6 @@ type Settings struct {
 	DeleteTopicEnable        bool
 	NumPartitions            int32
 	DefaultReplicationFactor int16
-	UncleanLeaderElection    bool                     // cluster default; a topic's own setting goes before it
 	InterBrokerListener      string                   // name of the listener whose address followers use
 	InternalTopics           map[string]InternalTopic // what auto-creation makes of these names
 	RefuseUnknownReplicas    bool                     // refuse manual assignments to unregistered brokers, as 4.4 does and 3.9 does not

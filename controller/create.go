@@ -40,7 +40,9 @@ func (m *Machine) createTopics(r *kmsg.CreateTopicsRequest, done func(*kmsg.Crea
 		}
 		rt := &resp.Topics[i]
 		rt.NumPartitions, rt.ReplicationFactor = int32(len(c.t.parts)), int16(len(c.t.parts[0].replicas))
-		rt.Configs = m.o.Configs.Describe(c.configs)
+		if r.Version >= 5 {
+			rt.Configs = m.o.Configs.Describe(c.configs)
+		}
 		if r.ValidateOnly {
 			q.result(m, i, nil)
 			continue
