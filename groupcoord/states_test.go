@@ -70,9 +70,15 @@ var happenings = []struct {
 	name string
 	send func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response
 }{
-	{"join v4 as new", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response { return w.send(4, joinReq("g", "", "range")) }},
-	{"join v3 as new", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response { return w.send(3, joinReq("g", "", "range")) }},
-	{"join as static", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response { return w.send(9, staticReq("g", "", "i1")) }},
+	{"join v4 as new", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(4, joinReq("g", "", "range"))
+	}},
+	{"join v3 as new", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(3, joinReq("g", "", "range"))
+	}},
+	{"join as static", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(9, staticReq("g", "", "i1"))
+	}},
 	{"join as member", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
 		return w.send(9, joinReq("g", j.MemberID, "range"))
 	}},
@@ -99,8 +105,12 @@ var happenings = []struct {
 		other.Generation += 5
 		return w.send(4, heartbeatReq("g", &other))
 	}},
-	{"leave", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response { return w.send(4, leaveReq("g", j.MemberID)) }},
-	{"leave as stranger", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response { return w.send(4, leaveReq("g", "stranger")) }},
+	{"leave", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(4, leaveReq("g", j.MemberID))
+	}},
+	{"leave as stranger", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(4, leaveReq("g", "stranger"))
+	}},
 	{"commit", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
 		return w.send(9, commitReq("g", j.Generation, j.MemberID, "t", 5, 0))
 	}},

@@ -15,6 +15,8 @@ import (
 	"github.com/gregor-broker/gregor/wire/clock"
 )
 
+var nopLogger = zap.NewNop()
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // topics is Metadata of a fixed set of topics.
@@ -80,7 +82,7 @@ func newWorld(t testing.TB, change func(*Settings)) *world {
 // start makes a coordinator on the log as it is, and waits until it has loaded.
 func (w *world) start() {
 	w.c = New(Options{
-		Log: w.log, Metadata: w.topics, Clock: clock.System, Logger: zap.NewNop(), Config: w.config,
+		Log: w.log, Metadata: w.topics, Clock: clock.System, Logger: nopLogger, Config: w.config,
 		Partitions: func() int32 { return 1 },
 	})
 	w.c.Elected(0, 1)

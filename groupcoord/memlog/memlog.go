@@ -148,8 +148,9 @@ func (l *Log) Release() {
 	var tell []func()
 	for _, part := range l.mu.partitions {
 		part.hw = part.end
+		hw := part.hw
 		for _, f := range part.watchers {
-			tell = append(tell, func() { f(part.hw) })
+			tell = append(tell, func() { f(hw) })
 		}
 	}
 	l.mu.Unlock()
