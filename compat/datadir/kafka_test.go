@@ -127,10 +127,10 @@ func TestServedByKafka39(t *testing.T) {
 	}
 	for _, end := range []string{"clean stop", "kill -9"} {
 		t.Run(end, func(t *testing.T) {
-			b := harness.Start(t, harness.Options{Props: map[string]string{"log.segment.bytes": "100000"}})
+			b := harness.Start(t, harness.Options{Props: map[string]string{"log.segment.bytes": "1048576"}})
 			harness.CreateTopic(t, b, "ours", 2)
 			for _, codec := range []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()} {
-				fill(t, b, "ours", codec, nil, 400)
+				fill(t, b, "ours", codec, nil, 3000)
 			}
 			commitHalf(t, b, "movers", "ours")
 			before := readAll(t, b, "ours")

@@ -24,7 +24,7 @@ func TestSoak(t *testing.T) {
 		}
 		kills = 1 << 30
 	}
-	b := harness.Start(t, harness.Options{Props: map[string]string{"log.segment.bytes": "1000000"}})
+	b := harness.Start(t, harness.Options{Props: map[string]string{"log.segment.bytes": "1048576"}})
 	harness.CreateTopic(t, b, "soak", 4)
 	// The client gives up no record, so that all it sends is acknowledged in the end.
 	producer := harness.Client(t, b, kgo.DefaultProduceTopic("soak"), kgo.RecordPartitioner(kgo.ManualPartitioner()),
@@ -87,9 +87,9 @@ func TestSoak(t *testing.T) {
 
 // TestTornTail: after kill -9, bytes of a batch that was never whole are cut off, and lost indexes are built anew.
 func TestTornTail(t *testing.T) {
-	b := harness.Start(t, harness.Options{Props: map[string]string{"log.segment.bytes": "50000", "log.index.interval.bytes": "500"}})
+	b := harness.Start(t, harness.Options{Props: map[string]string{"log.segment.bytes": "1048576", "log.index.interval.bytes": "500"}})
 	harness.CreateTopic(t, b, "torn", 1)
-	fill(t, b, "torn", kgo.NoCompression(), nil, 1000)
+	fill(t, b, "torn", kgo.NoCompression(), nil, 12000)
 	before := readAll(t, b, "torn")
 	dir := b.PartitionDir(t, "torn", 0)
 	b.Kill()
@@ -130,7 +130,7 @@ func TestTornTail(t *testing.T) {
 		t.Errorf("the last segment has %d bytes, %v; want %d", info.Size(), err, len(segment))
 	}
 	fill(t, b, "torn", kgo.ZstdCompression(), nil, 10)
-	if n := len(readAll(t, b, "torn")[0]); n != 1010 {
-		t.Errorf("%d records, want 1010", n)
+	if n := len(readAll(t, b, "torn")[0]); n != 12010 {
+		t.Errorf("%d records, want 12010", n)
 	}
 }
