@@ -96,6 +96,20 @@ func (c *Cache) remove(id int32) {
 	}
 }
 
+// Partitions returns how many partitions a session had when it was last used, 0 if it does not exist.
+func (c *Cache) Partitions(id int32) int {
+	s := c.shardOf(id)
+	if s == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.sessions[id]; e != nil {
+		return e.size
+	}
+	return 0
+}
+
 // touch notes that a session was used and how large it is now.
 func (c *Cache) touch(id int32, size int) {
 	now := c.clock.Monotonic()

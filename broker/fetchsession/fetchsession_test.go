@@ -127,6 +127,9 @@ func TestDuplicatePartitionLastWins(t *testing.T) {
 func TestIncremental(t *testing.T) {
 	c, _ := newTestCache()
 	id := start(t, c, want(0, 1, 2))
+	if n := c.Partitions(id); n != 3 || c.Partitions(id+1) != 0 || c.Partitions(-1) != 0 {
+		t.Errorf("the session has %d partitions, another %d", n, c.Partitions(id+1))
+	}
 	steps := []struct {
 		name      string
 		changed   []Partition
