@@ -143,7 +143,10 @@ func (m *machine) applyOffset(r *runtime.Record) (version int16, err error) {
 	if err != nil {
 		return version, err
 	}
-	e := m.entry(string(key.Group))
+	e := m.groups[string(key.Group)] // no copy of the id, which entry would make
+	if e == nil {
+		e = m.entry(string(key.Group))
+	}
 	c := offset.Committed{
 		Partition: key.Partition, LeaderEpoch: v.LeaderEpoch, Offset: v.Offset, CommitMs: v.CommitMs, ExpireMs: v.ExpireMs,
 		Order: r.Order, Metadata: string(v.Metadata), TopicID: m.topicID(v.TopicID),

@@ -11,6 +11,7 @@ package group
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -153,7 +154,7 @@ func (g *Group) Subscribed(topic string) bool {
 		return false
 	}
 	if g.live.subscribed != nil {
-		_, ok := g.live.subscribed[topic]
+		_, ok := slices.BinarySearch(g.live.subscribed, topic)
 		return ok
 	}
 	return g.live.protocolType == ConsumerProtocol && g.live.state != Empty

@@ -15,6 +15,8 @@ type Join struct {
 	ClientID, ClientHost string
 	Request              *kmsg.JoinGroupRequest
 	Reply                func(kmsg.Response)
+
+	protocols []protocol // of the request
 }
 
 func (j *Join) waiter() waiter { return waiter{j.Reply, j.Request.Version} }
@@ -45,6 +47,7 @@ func (j *Join) reason() string {
 // After GroupMetadataManager.classicGroupJoinToClassicGroup.
 func (g *Group) Join(e *Env, out *runtime.Out, j *Join) {
 	id := j.Request.MemberID
+	j.protocols = protocolsOf(j.Request)
 	if g.live == nil && id != "" {
 		j.Refuse(id, ErrUnknownMember)
 		return
@@ -57,7 +60,7 @@ func (g *Group) Join(e *Env, out *runtime.Out, j *Join) {
 		}
 		l.forgetPending(id, out)
 		j.Refuse("", ErrFull)
-	case !l.supports(j.Request.ProtocolType, protocolsOf(j.Request)):
+	case !l.supports(j.Request.ProtocolType, j.protocols):
 		j.Refuse(id, ErrInconsistent)
 	case id == "":
 		l.joinNew(e, out, j)
@@ -141,7 +144,7 @@ func (l *live) joinAgain(e *Env, out *runtime.Out, j *Join) {
 		j.Refuse(id, err)
 		return
 	}
-	unchanged := m.matches(protocolsOf(j.Request))
+	unchanged := m.matches(j.protocols)
 	switch {
 	case l.state == CompletingRebalance && unchanged:
 		// The answer was lost: give it again.
@@ -159,7 +162,7 @@ func (l *live) joinAgain(e *Env, out *runtime.Out, j *Join) {
 // update takes what a member says when it joins again.
 func (l *live) update(m *Member, j *Join) {
 	l.count(m, -1)
-	m.protocols = protocolsOf(j.Request)
+	m.protocols = j.protocols
 	l.count(m, 1)
 	m.sessionTimeoutMs, m.rebalanceTimeoutMs = j.Request.SessionTimeoutMillis, j.rebalanceTimeoutMs()
 	m.setJoin(j.waiter())

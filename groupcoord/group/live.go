@@ -1,6 +1,7 @@
 package group
 
 import (
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,12 +23,12 @@ type live struct {
 	members  memberSet
 	static   map[string]*Member        // by group.instance.id
 	pending  map[string]*pendingMember // by member id
-	support  map[string]int            // members by protocol
+	support  map[string]int            // members by protocol; nil until it is asked for
 	awaiting int                       // members whose JoinGroup waits
 
-	subscribed map[string]struct{} // topics of the generation; nil if not known
-	owing      int                 // members that owe a SyncGroup
-	storing    bool                // the generation's assignment is on its way to the log
+	subscribed []string // topics of the generation, sorted; nil if not known
+	owing      int      // members that owe a SyncGroup
+	storing    bool     // the generation's assignment is on its way to the log
 
 	joinTimer, syncTimer runtime.Timer
 	initialDelay         time.Duration // of the first rebalance: the current delay, 0 in any other
@@ -59,12 +60,24 @@ func (l *live) supports(protocolType string, list []protocol) bool {
 	if protocolType != l.protocolType {
 		return false
 	}
+	l.tally()
 	for i := range list {
 		if l.support[list[i].name] == l.members.len() {
 			return true
 		}
 	}
 	return false
+}
+
+// tally counts the members of each protocol, unless that is done.
+func (l *live) tally() {
+	if l.support != nil {
+		return
+	}
+	l.support = map[string]int{}
+	for _, m := range l.members.list {
+		l.count(m, 1)
+	}
 }
 
 // add makes m a member. The first one decides the protocol type and is the leader.
@@ -88,7 +101,7 @@ func (l *live) add(m *Member) {
 // count adds n to the number of members of each protocol that m supports.
 func (l *live) count(m *Member, n int) {
 	if l.support == nil {
-		l.support = map[string]int{}
+		return
 	}
 	for i := range m.protocols {
 		name := m.protocols[i].name
@@ -158,6 +171,7 @@ func (l *live) allJoined() bool { return l.members.len() == l.awaiting && len(l.
 // selectProtocol returns the protocol with the most votes: each member votes for the first of its protocols that all
 // support. Of equally many votes the one that an earlier member named first wins.
 func (l *live) selectProtocol() string {
+	l.tally()
 	votes, best := map[string]int{}, ""
 	for _, m := range l.members.list {
 		for i := range m.protocols {
@@ -184,7 +198,7 @@ func (l *live) subscribe(e *Env) {
 	if l.protocolType != ConsumerProtocol || l.members.len() > 0 && l.protocol == "" {
 		return
 	}
-	topics := map[string]struct{}{}
+	topics := []string{}
 	for _, m := range l.members.list {
 		list, err := schema.SubscribedTopics(m.metadata(l.protocol))
 		if err != nil {
@@ -192,11 +206,10 @@ func (l *live) subscribe(e *Env) {
 				zap.String("group", l.group.id), zap.String("member", m.id), zap.String("client_id", m.clientID))
 			return
 		}
-		for _, topic := range list {
-			topics[topic] = struct{}{}
-		}
+		topics = append(topics, list...)
 	}
-	l.subscribed = topics
+	slices.Sort(topics)
+	l.subscribed = slices.Clip(slices.Compact(topics))
 }
 
 // check says whether someone is the member it claims to be.

@@ -43,7 +43,7 @@ func newMember(l *live, id string, j *Join) *Member {
 	m := &Member{
 		live: l, id: id, clientID: j.ClientID, clientHost: j.ClientHost, instanceID: j.Request.InstanceID,
 		sessionTimeoutMs: j.Request.SessionTimeoutMillis, rebalanceTimeoutMs: j.rebalanceTimeoutMs(),
-		protocols: protocolsOf(j.Request), fresh: true, join: j.waiter(),
+		protocols: j.protocols, fresh: true, join: j.waiter(),
 	}
 	m.timer.Event = m
 	return m
@@ -67,9 +67,11 @@ func memberFromStored(l *live, v *schema.GroupValue, s *schema.Member) *Member {
 // protocolsOf returns the protocols of a request. Of two with the same name the first counts.
 func protocolsOf(r *kmsg.JoinGroupRequest) []protocol {
 	list := make([]protocol, 0, len(r.Protocols))
+	seen := make(map[string]struct{}, len(r.Protocols))
 	for i := range r.Protocols {
 		p := &r.Protocols[i]
-		if !slices.ContainsFunc(list, func(o protocol) bool { return o.name == p.Name }) {
+		if _, ok := seen[p.Name]; !ok {
+			seen[p.Name] = struct{}{}
 			list = append(list, protocol{p.Name, p.Metadata})
 		}
 	}

@@ -98,6 +98,7 @@ func (l *live) storeAssignment(e *Env, out *runtime.Out, list []kmsg.SyncGroupRe
 func (l *live) assign(out *runtime.Out, assigned map[string][]byte) {
 	stored := l.group.stored
 	l.moveTo(Stable, out)
+	l.support = nil // a stable group may live long
 	for i, m := range l.members.list {
 		m.assignment = assigned[m.id]
 		if stored != nil && stored.Generation == l.generation && i < len(stored.Members) && stored.Members[i].ID == m.id {

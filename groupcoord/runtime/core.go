@@ -31,6 +31,7 @@ type core struct {
 	refusal error // of this turn: why nothing can be appended
 	checked bool  // refusal is known
 	failed  error // an append failed after Apply
+	record  Record
 }
 
 // parked is a Done that waits for the high watermark to reach end.
@@ -136,7 +137,8 @@ func (c *core) admit(now Time) error {
 			return ErrNotCoordinator
 		}
 		key, value := c.out.cut(s)
-		c.machine.Apply(&Record{Key: key, Value: value, Order: c.written + int64(len(c.batch)), ProducerID: -1})
+		c.record = Record{Key: key, Value: value, Order: c.written + int64(len(c.batch)), ProducerID: -1}
+		c.machine.Apply(&c.record)
 		c.batch = append(c.batch, record.Record{Timestamp: wallMs, Key: key, Value: value})
 		c.bytes += size
 	}

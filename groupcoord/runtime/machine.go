@@ -46,7 +46,7 @@ type Event interface {
 	Refuse(err error)
 }
 
-// Record is one record of an internal topic. Its slices are valid during Apply only.
+// Record is one record of an internal topic. It and its slices are valid during Apply only.
 type Record struct {
 	Key, Value []byte // Value nil deletes the key
 	// Order rises with every record of the partition. At replay it is the record's offset; for a new record it is the

@@ -166,7 +166,8 @@ func (c *core) replay(e record.Entry) (n int, err error) {
 		}
 		n++
 		if !e.IsControl() {
-			c.machine.Apply(&Record{Key: r.Key, Value: r.Value, Order: r.Offset, ProducerID: producer})
+			c.record = Record{Key: r.Key, Value: r.Value, Order: r.Offset, ProducerID: producer}
+			c.machine.Apply(&c.record)
 			continue
 		}
 		kind, err := record.ParseControl(r.Key)

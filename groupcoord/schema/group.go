@@ -80,7 +80,7 @@ func DecodeGroupValue(value []byte) (*GroupValue, int16, error) {
 		v.Members = append(v.Members, m)
 	}
 	if flexible {
-		r.tags(func(uint32, []byte) {})
+		r.skipTags()
 	}
 	return v, version, r.done()
 }
@@ -101,7 +101,7 @@ func decodeMember(r *reader, version int16) Member {
 	m.Subscription = r.bytes(flexible)
 	m.Assignment = r.bytes(flexible)
 	if flexible {
-		r.tags(func(uint32, []byte) {})
+		r.skipTags()
 	}
 	return m
 }

@@ -59,12 +59,12 @@ func DecodeOffsetValue(value []byte) (OffsetValue, int16, error) {
 		v.ExpireMs = r.int64()
 	}
 	if flexible {
-		r.tags(func(tag uint32, b []byte) {
-			if tag == 0 {
+		for n := r.uvarint(); n > 0 && !r.bad; n-- {
+			if tag, b := r.tag(); tag == 0 {
 				r.bad = r.bad || len(b) != len(v.TopicID)
 				copy(v.TopicID[:], b)
 			}
-		})
+		}
 	}
 	if v.Metadata == nil {
 		return OffsetValue{}, version, ErrMalformed

@@ -142,14 +142,16 @@ func (r *reader) nullable(n int) []byte {
 	return r.take(n)
 }
 
-// tags calls each for every tagged field.
-func (r *reader) tags(each func(tag uint32, value []byte)) {
+// tag returns the next tagged field. Their number stands before the first.
+func (r *reader) tag() (tag uint32, value []byte) {
+	tag = r.uvarint()
+	return tag, r.take(int(r.uvarint()))
+}
+
+// skipTags passes over the tagged fields.
+func (r *reader) skipTags() {
 	for n := r.uvarint(); n > 0 && !r.bad; n-- {
-		tag := r.uvarint()
-		value := r.take(int(r.uvarint()))
-		if !r.bad {
-			each(tag, value)
-		}
+		r.tag()
 	}
 }
 

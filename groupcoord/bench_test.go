@@ -1,0 +1,104 @@
+package groupcoord
+
+import (
+	"context"
+	"fmt"
+	goruntime "runtime"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gregor-broker/gregor/groupcoord/memlog"
+	"github.com/gregor-broker/gregor/groupcoord/runtime"
+	"github.com/gregor-broker/gregor/groupcoord/schema"
+	"github.com/gregor-broker/gregor/wire/clock"
+)
+
+// benchWorld is a coordinator in real time with a stable group "g".
+func benchWorld(b *testing.B) (*Coordinator, *kmsg.JoinGroupResponse) {
+	w := &world{t: b, log: memlog.New(), topics: topics{}, config: DefaultSettings()}
+	w.config.Kafka4, w.config.Group.InitialRebalanceDelay = true, 0
+	w.topics.add("t", 100, 1)
+	w.c = New(Options{Log: w.log, Metadata: w.topics, Clock: clock.System, Logger: nopLogger, Config: w.config, Partitions: func() int32 { return 1 }})
+	b.Cleanup(func() { w.c.Close(context.Background()) })
+	w.c.Elected(0, 1)
+	for codeOf(w.do(8, fetchReq("g", "t", 0))) != 0 {
+		goruntime.Gosched()
+	}
+	return w.c, w.stable("g")
+}
+
+func BenchmarkHeartbeat(b *testing.B) {
+	c, j := benchWorld(b)
+	done := make(chan struct{}, 1)
+	r := heartbeatReq("g", j)
+	reply := func(kmsg.Response) { done <- struct{}{} }
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Heartbeat(Caller{}, r, reply)
+		<-done
+	}
+}
+
+func BenchmarkOffsetCommit(b *testing.B) {
+	for _, n := range []int{1, 100} {
+		b.Run(fmt.Sprintf("partitions=%d", n), func(b *testing.B) {
+			c, j := benchWorld(b)
+			done := make(chan struct{}, 1)
+			list := make([]int32, n)
+			for i := range list {
+				list[i] = int32(i)
+			}
+			r := commitReq("g", j.Generation, j.MemberID, "t", 7, list...)
+			reply := func(kmsg.Response) { done <- struct{}{} }
+			b.ReportAllocs()
+			for b.Loop() {
+				c.OffsetCommit(Caller{}, r, reply)
+				<-done
+			}
+		})
+	}
+}
+
+// BenchmarkMemory tells what a group costs: one that has only committed, and one with a member.
+func BenchmarkMemory(b *testing.B) {
+	const groups = 100_000
+	for _, members := range []bool{false, true} {
+		b.Run(fmt.Sprintf("member=%v", members), func(b *testing.B) {
+			for b.Loop() {
+				s := DefaultSettings()
+				var before, after goruntime.MemStats
+				goruntime.GC()
+				goruntime.ReadMemStats(&before)
+				m := newMachine(&s, nopLogger, newUUID)
+				fill(m, groups, members)
+				goruntime.GC()
+				goruntime.ReadMemStats(&after)
+				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/groups, "B/group")
+				goruntime.KeepAlive(m)
+			}
+		})
+	}
+}
+
+// fill applies the records of many groups, one committed offset each.
+func fill(m *machine, groups int, members bool) {
+	value := (&schema.OffsetValue{Offset: 5, LeaderEpoch: 1, CommitMs: 1, ExpireMs: -1, TopicID: [16]byte{1}}).Append(nil, 4)
+	protocol, id := "range", "consumer-1-0123456789-0123456789-0123456789"
+	g := (&schema.GroupValue{ProtocolType: "consumer", Generation: 1, Protocol: &protocol, Leader: &id, Members: []schema.Member{{
+		ID: id, ClientID: "consumer-1", ClientHost: "/10.0.0.1", SessionTimeoutMs: 45000, RebalanceTimeoutMs: 300000,
+		Subscription: subscription("t"), Assignment: []byte("assignment"),
+	}}}).Append(nil, 3)
+	for i := range groups {
+		id := fmt.Sprintf("group-%06d", i)
+		m.Apply(&runtime.Record{Key: schema.AppendOffsetKey(nil, id, "t", 0), Value: value, ProducerID: -1})
+		if members {
+			m.Apply(&runtime.Record{Key: schema.AppendGroupKey(nil, id), Value: g, ProducerID: -1})
+		}
+	}
+	if members {
+		out := runtime.NewOut(runtime.Time{Wall: time.Now()})
+		m.Loaded(out)
+	}
+}
