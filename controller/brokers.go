@@ -105,18 +105,23 @@ func (m *Machine) brokersFailed(ids []int32) {
 	}
 }
 
-// brokersStarted tells new brokers everything, gives them their replicas, and elects leaders that were missing.
+// brokersStarted tells everybody of new brokers, gives those their replicas, and elects leaders that were missing. Unlike Kafka it
+// tells a new broker who lives, then its replicas, then all metadata, as it does at failover: so a broker never names itself a
+// leader before it is one.
 func (m *Machine) brokersStarted(ids []int32, found map[int32]*broker) {
 	r := m.reign
 	m.log.Info("brokers have started", zap.Int32s("brokers", ids))
 	m.flush() // what concerns the brokers before
 	for _, id := range ids {
 		r.brokers[id] = found[id]
-		r.orders.full[id] = true
 		m.do(Watch{znode.BrokerPath(id), store.Data})
 	}
+	r.orders.everybody = true
 	m.flush()
 	concerned := r.onBrokers(ids)
+	for _, id := range ids {
+		r.orders.full[id] = true
+	}
 	for _, x := range concerned {
 		for _, id := range ids {
 			if slices.Contains(x.part().replicas, id) {

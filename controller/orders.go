@@ -103,7 +103,7 @@ func (m *Machine) send(o *orders) {
 			for _, x := range s.list {
 				d.versions[x] = x.part().version
 			}
-			m.sendTo(id, r.stateRequest(m.id, id, s), d, m.statesAnswered(id))
+			m.sendTo(id, r.stateRequest(m.id, id, s), d, m.statesAnswered(id, d))
 		}
 		if o.updates() {
 			topics := some
@@ -142,7 +142,7 @@ func (m *Machine) sendStops(id int32, all []stop) {
 // delivery follows the orders of a turn that clients must wait for.
 type delivery struct {
 	left     int           // answers that are missing, and one for the turn that sends
-	versions map[ref]int32 // partitions whose state was sent, with its version
+	versions map[ref]int32 // partitions whose state was sent and not refused, with its version
 	then     []func()
 }
 

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/gregor-broker/gregor/controller/store"
@@ -278,36 +277,52 @@ func (m *Machine) lookForStates(refs []ref, o outcome) {
 	})
 }
 
-// statesAnswered looks at a broker's answer to LeaderAndIsr: a replica that it cannot store is offline until it starts again.
-// Other codes need nothing: an equal epoch is refused, as it should, and a newer controller shows at the next commit.
-func (m *Machine) statesAnswered(id int32) func(kmsg.Response) {
+// statesAnswered looks at a broker's answer to LeaderAndIsr. A replica that it cannot store is offline until it starts again.
+// That a state is no news (an equal epoch: STALE_CONTROLLER_EPOCH) is fine; whatever else is refused is not served, and the broker
+// will be told again when it starts, or by the next controller.
+func (m *Machine) statesAnswered(id int32, d *delivery) func(kmsg.Response) {
 	return func(resp kmsg.Response) {
 		r := m.reign
 		b := r.brokers[id]
 		answer, ok := resp.(*kmsg.LeaderAndISRResponse)
-		if b == nil || !ok {
+		if b == nil || !ok || answer.ErrorCode != 0 {
+			clear(d.versions)
 			return
 		}
 		var failed []ref
 		for _, ts := range answer.Topics {
 			t := r.ids[ts.TopicID]
 			for _, p := range ts.Partitions {
-				x := ref{t, p.Partition}
-				if p.ErrorCode != kerr.KafkaStorageError.Code || t == nil || int(p.Partition) >= len(t.parts) || p.Partition < 0 || b.offline[x] {
+				if t == nil || p.Partition < 0 || int(p.Partition) >= len(t.parts) || p.ErrorCode == 0 || p.ErrorCode == kerr.StaleControllerEpoch.Code {
 					continue
 				}
-				if b.offline == nil {
-					b.offline = map[ref]bool{}
+				x := ref{t, p.Partition}
+				delete(d.versions, x)
+				if p.ErrorCode == kerr.KafkaStorageError.Code && !b.offline[x] {
+					failed = append(failed, x)
+				} else {
+					m.log.Warn("a broker refused a replica", zap.Int32("broker", id), zap.String("topic", t.name),
+						zap.Int32("partition", x.p), zap.Error(kerr.ErrorForCode(p.ErrorCode)))
 				}
-				b.offline[x] = true
-				failed = append(failed, x)
-				r.orders.metadata.add(x)
 			}
 		}
-		if len(failed) > 0 {
-			m.log.Warn("a broker cannot store some of its replicas", zap.Int32("broker", id), zap.Int("partitions", len(failed)),
-				zap.String("topic", failed[0].t.name), zap.Int32("partition", failed[0].p), zap.Error(errors.New(kerr.KafkaStorageError.Message)))
-			m.settle(failed, true)
-		}
+		m.replicasOffline(b, failed)
 	}
+}
+
+// replicasOffline moves leaderships away from replicas that their broker cannot store.
+func (m *Machine) replicasOffline(b *broker, refs []ref) {
+	if len(refs) == 0 {
+		return
+	}
+	m.log.Warn("a broker cannot store some of its replicas", zap.Int32("broker", b.ID), zap.Int("partitions", len(refs)),
+		zap.String("topic", refs[0].t.name), zap.Int32("partition", refs[0].p))
+	if b.offline == nil {
+		b.offline = map[ref]bool{}
+	}
+	for _, x := range refs {
+		b.offline[x] = true
+		m.reign.orders.metadata.add(x)
+	}
+	m.settle(refs, true)
 }
