@@ -2,49 +2,169 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
-	"time"
+	"sync"
 
-	"github.com/gregor-broker/gregor/wire/frame"
-	"github.com/gregor-broker/gregor/wire/payload"
+	"go.uber.org/zap"
+
+	"github.com/gregor-broker/gregor/wire/buffers"
+	"github.com/gregor-broker/gregor/wire/dispatch"
+	"github.com/gregor-broker/gregor/wire/invariants"
+	"github.com/gregor-broker/gregor/wire/netloop"
+	"github.com/gregor-broker/gregor/wire/session"
 )
 
-type Server struct{}
+// maxUnsentBytes bounds the replies in memory that a connection's client does not read; file ranges do not count.
+const maxUnsentBytes = 4 << 20
 
-func New(cfg Config, h Handler) (*Server, error)              { panic("being written") }
-func (s *Server) Bind(l Listener) (net.Addr, error)           { panic("being written") }
-func (s *Server) BindPipe(name string) (dial func() net.Conn) { panic("being written") }
-func (s *Server) Start() error                                { panic("being written") }
-func (s *Server) Drain(ctx context.Context) error             { panic("being written") }
-func (s *Server) Close() error                                { panic("being written") }
+// Server serves Kafka's framing on any number of listeners. Safe for concurrent use.
+//
+// A processor blocks in epoll_wait and holds a P of the Go scheduler meanwhile: run it with GOMAXPROCS = cores + Processors,
+// or what a processor hands to others waits for up to 10 ms.
+type Server struct {
+	cfg     Config
+	handler Handler
+	log     *zap.Logger
+
+	limits   session.Limits
+	pool     *buffers.Pool
+	handlers *dispatch.Pool
+	memory   *dispatch.Gate // bytes of queued.max.request.bytes
+	queue    *dispatch.Gate // requests of queued.max.requests
+	quota    *quota
+	lines    sampler
+	engine   engine
+
+	closing sync.Once
+	closed  error
+}
+
+// engine moves bytes; see wire/reactor and wire/netloop.
+type engine interface {
+	Bind(name, address string) (net.Addr, error)
+	Start() error
+	StopAccepting()              // and wait until no more connections come
+	Broadcast(m session.Message) // to every connection
+	Close() error                // close every connection, wait for the engine's goroutines
+}
+
+// New returns a server that listens on nothing yet.
+func New(cfg Config, h Handler) (*Server, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg: cfg, handler: h, log: cfg.Logger,
+		limits: session.Limits{MaxRequestBytes: cfg.MaxRequestBytes, MaxInFlight: cfg.MaxInFlight, MaxUnsentBytes: maxUnsentBytes},
+		pool:   &buffers.Pool{},
+		memory: dispatch.NewGate(cfg.QueuedMaxRequestBytes),
+		queue:  dispatch.NewGate(int64(cfg.QueuedMaxRequests)),
+		lines:  sampler{clock: cfg.Clock},
+	}
+	if s.quota, err = newQuota(&cfg); err != nil {
+		return nil, err
+	}
+	if s.engine, err = newEngine(cfg.Engine, session.Options{
+		Acceptor: acceptor{s}, Processors: cfg.Processors, IdleTimeout: cfg.IdleTimeout, SendBuffer: cfg.SendBuffer,
+		ReceiveBuffer: cfg.ReceiveBuffer, Backlog: cfg.Backlog, Clock: cfg.Clock, Logger: cfg.Logger, Pool: s.pool,
+	}); err != nil {
+		return nil, err
+	}
+	s.handlers = dispatch.NewPool(cfg.Handlers)
+	return s, nil
+}
+
+// Bind listens on an address. Connections wait in the system's queue until Start.
+func (s *Server) Bind(l Listener) (net.Addr, error) { return s.engine.Bind(l.Name, l.Address) }
+
+// BindPipe makes an in-memory listener, whose connections dial returns; only the engine netloop has it. A connection that is
+// dialled when the server is closed is closed too.
+func (s *Server) BindPipe(name string) (dial func() net.Conn) {
+	return s.engine.(*netloop.Engine).BindPipe(name)
+}
+
+// Start begins to accept connections.
+func (s *Server) Start() error { return s.engine.Start() }
 
 // Go runs f on a handler goroutine, never on the caller's. It does not wait.
-func (s *Server) Go(f func()) { panic("being written") }
+func (s *Server) Go(f func()) { s.handlers.Submit(dispatch.Func(f)) }
 
-type ConnID struct {
-	Proc uint16
-	Slot uint32
-	Gen  uint32
+// Drain accepts and reads nothing more, lets the requests in work be answered, and closes each connection when all its
+// answers are out. It returns when that is done, or with ctx's error.
+func (s *Server) Drain(ctx context.Context) error {
+	empty := s.quota.stop()
+	s.engine.StopAccepting()
+	s.engine.Broadcast(session.Message{Kind: session.Drain})
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
-type Conn struct{ Value any }
-
-func (c *Conn) ID() ConnID                 { panic("being written") }
-func (c *Conn) Listener() string           { panic("being written") }
-func (c *Conn) RemoteAddr() netip.AddrPort { panic("being written") }
-func (c *Conn) LocalAddr() netip.AddrPort  { panic("being written") }
-
-type Request struct {
-	Conn     *Conn
-	Header   frame.Header
-	Body     []byte // valid until Serve returns true
-	Received time.Time
+// Close closes all connections, runs the first stages of the requests that have arrived, and waits for the server's
+// goroutines.
+func (s *Server) Close() error {
+	s.closing.Do(func() {
+		s.quota.stop()
+		s.engine.StopAccepting()
+		s.closed = s.engine.Close()
+		s.handlers.Close()
+		s.pool.Drop()
+	})
+	return s.closed
 }
 
-// Buffer returns an empty slice of capacity at least n for the response; wire takes it back when the response is out.
-func (r *Request) Buffer(n int) []byte         { panic("being written") }
-func (r *Request) Reply(parts ...payload.Part) { panic("being written") }
-func (r *Request) NoReply()                    { panic("being written") }
-func (r *Request) Close(reason string)         { panic("being written") }
-func (r *Request) Dead() bool                  { panic("being written") }
+// serve calls the handler. A panic in it costs one connection; in test builds it stops the process.
+func (s *Server) serve(r *Request, inline bool) (done bool) {
+	if !invariants.Enabled {
+		defer func() {
+			if p := recover(); p != nil {
+				s.log.Error("a request made its handler panic", append(r.Conn.fields(), zap.Any("err", p), zap.Int16("api", r.Header.Key),
+					zap.Int16("version", r.Header.Version), zap.Stack("stack"))...)
+				if !r.answered.Load() {
+					r.Close("its request failed")
+				}
+				done = true
+			}
+		}()
+	}
+	return s.handler.Serve(r, inline)
+}
+
+// say logs a line about a connection, unless there were too many such lines just now.
+func (s *Server) say(line string, c *Conn, fields ...zap.Field) {
+	if left, ok := s.lines.allow(); ok {
+		fields = append(append(c.fields(), fields...), left...)
+		s.log.Info(line, fields...)
+	}
+}
+
+// forget is the last that happens to a connection.
+func (s *Server) forget(c *Conn) {
+	s.handler.Closed(c)
+	s.quota.leave(c.remote.Addr())
+}
+
+// acceptor is a Server as engines see it.
+type acceptor struct{ server *Server }
+
+// Accept counts the connection and makes its Conn.
+func (a acceptor) Accept(listener string, port session.Port, remote, local netip.AddrPort) session.Peer {
+	s := a.server
+	remote = netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port())
+	c := &Conn{server: s, listener: listener, remote: remote, local: netip.AddrPortFrom(local.Addr().Unmap(), local.Port()), port: port}
+	if err := s.quota.enter(remote.Addr()); err != nil {
+		if !errors.Is(err, errStopping) {
+			s.say("refusing a connection", c, zap.Error(err))
+		}
+		return nil
+	}
+	c.session = session.New(&s.limits, s.pool)
+	c.strand = dispatch.NewStrand(s.handlers)
+	return (*peer)(c)
+}

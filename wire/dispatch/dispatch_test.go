@@ -80,12 +80,16 @@ func TestPoolCloseRunsWhatJobsSubmit(t *testing.T) {
 	}
 }
 
+type told func()
+
+func (f told) Granted(*Gate) { f() }
+
 func TestGateIsFirstComeFirstServed(t *testing.T) {
 	g := NewGate(100)
 	var order []int
 	waiters := make([]Waiter, 4)
 	acquire := func(i int, n int64) bool {
-		return g.Acquire(&waiters[i], n, func() { order = append(order, i) })
+		return g.Acquire(&waiters[i], n, told(func() { order = append(order, i) }))
 	}
 	var first Waiter
 	if !g.Acquire(&first, 60, nil) {
@@ -125,8 +129,8 @@ func TestCancelLetsTheNextPass(t *testing.T) {
 	var a, b, c Waiter
 	granted := ""
 	g.Acquire(&a, 5, nil)
-	g.Acquire(&b, 10, func() { granted += "b" })
-	g.Acquire(&c, 5, func() { granted += "c" })
+	g.Acquire(&b, 10, told(func() { granted += "b" }))
+	g.Acquire(&c, 5, told(func() { granted += "c" }))
 	if !g.Cancel(&b) || granted != "c" {
 		t.Errorf("granted %q", granted)
 	}
@@ -143,7 +147,7 @@ func TestGateUnderConcurrency(t *testing.T) {
 			for range 500 {
 				n := 1 + r.Int64N(70)
 				there := make(chan struct{})
-				if !g.Acquire(&w, n, func() { close(there) }) {
+				if !g.Acquire(&w, n, told(func() { close(there) })) {
 					if r.IntN(4) == 0 && g.Cancel(&w) {
 						continue
 					}

@@ -19,8 +19,12 @@ type Waiter struct {
 	next    *Waiter
 	waiting bool
 	demand  int64
-	granted func()
+	to      Grantee
 }
+
+// Grantee is told that what it waited for is its own. It is called on some goroutine, must not block, and may not call the
+// gate.
+type Grantee interface{ Granted(g *Gate) }
 
 // NewGate returns a gate for total; nil, without limit, when that is not positive.
 func NewGate(total int64) *Gate {
@@ -32,9 +36,8 @@ func NewGate(total int64) *Gate {
 	return g
 }
 
-// Acquire takes n and returns true, or queues w and returns false: granted is then called once, on some goroutine, when w
-// has its share.
-func (g *Gate) Acquire(w *Waiter, n int64, granted func()) bool {
+// Acquire takes n and returns true, or queues w and returns false: to is then told, once, when w has its share.
+func (g *Gate) Acquire(w *Waiter, n int64, to Grantee) bool {
 	if g == nil {
 		return true
 	}
@@ -45,7 +48,7 @@ func (g *Gate) Acquire(w *Waiter, n int64, granted func()) bool {
 		g.mu.free -= n
 		return true
 	}
-	w.next, w.waiting, w.demand, w.granted = nil, true, n, granted
+	w.next, w.waiting, w.demand, w.to = nil, true, n, to
 	if g.mu.last == nil {
 		g.mu.first = w
 	} else {
@@ -68,7 +71,7 @@ func (g *Gate) Release(n int64) {
 	}
 	served := g.serve()
 	g.mu.Unlock()
-	call(served)
+	g.tell(served)
 }
 
 // Cancel takes w out of the queue. It returns false if w is not in it: it has its share then, and must Release it.
@@ -93,10 +96,10 @@ func (g *Gate) Cancel(w *Waiter) bool {
 	if g.mu.last == w {
 		g.mu.last = before
 	}
-	w.next, w.waiting, w.granted = nil, false, nil
+	w.next, w.waiting, w.to = nil, false, nil
 	served := g.serve()
 	g.mu.Unlock()
-	call(served)
+	g.tell(served)
 	return true
 }
 
@@ -108,21 +111,21 @@ func (g *Gate) Free() int64 {
 }
 
 // serve takes those off the queue's head whose demand fits. The caller holds mu, and calls what it returns without it.
-func (g *Gate) serve() (granted []func()) {
+func (g *Gate) serve() (granted []Grantee) {
 	for w := g.mu.first; w != nil && w.demand <= g.mu.free; w = g.mu.first {
 		g.mu.free -= w.demand
 		g.mu.first = w.next
 		if g.mu.first == nil {
 			g.mu.last = nil
 		}
-		granted = append(granted, w.granted)
-		w.next, w.waiting, w.granted = nil, false, nil
+		granted = append(granted, w.to)
+		w.next, w.waiting, w.to = nil, false, nil
 	}
 	return granted
 }
 
-func call(fs []func()) {
-	for _, f := range fs {
-		f()
+func (g *Gate) tell(served []Grantee) {
+	for _, to := range served {
+		to.Granted(g)
 	}
 }

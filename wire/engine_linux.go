@@ -1,3 +1,0 @@
-package wire
-
-const bestEngine = EngineReactor
