@@ -246,7 +246,7 @@ func (e *FetchEntry) waiting(p *FetchParams) (bytes int, hopeless bool) {
 			return 0, true
 		}
 	}
-	return int(min(l.BytesFrom(e.Offset, p.isolation()), int64(e.MaxBytes))), false
+	return int(min(l.BytesFrom(e.Offset, p.isolation()), int64(max(0, e.MaxBytes)))), false
 }
 
 // Finish answers with what is there.
