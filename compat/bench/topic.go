@@ -1,0 +1,113 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// perRequest keeps requests within what a KRaft controller takes: 10,000 metadata records for one request.
+const perRequest = 5000
+
+func adminOf(t *server) (*kadm.Client, error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(t.addr), kgo.MetadataMinAge(10*time.Millisecond))
+	if err != nil {
+		return nil, err
+	}
+	admin := kadm.NewClient(client)
+	admin.SetTimeoutMillis(300_000)
+	return admin, nil
+}
+
+// until calls check again and again until it returns nil or the limit has passed.
+func until(limit time.Duration, check func() error) error {
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		err := check()
+		if err == nil || time.Since(began) > limit {
+			return err
+		}
+	}
+}
+
+// createTopic makes an empty topic and returns once every partition is served. Its files go soon after it is deleted.
+func createTopic(t *server, topic string, partitions int) error {
+	ctx := context.Background()
+	admin, err := adminOf(t)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	configs := map[string]*string{"file.delete.delay.ms": kadm.StringPtr("1000")}
+	if _, err := admin.CreateTopic(ctx, int32(min(partitions, perRequest)), 1, configs, topic); err != nil {
+		return fmt.Errorf("create %s: %w", topic, err)
+	}
+	for n := perRequest; n < partitions; {
+		n = min(n+perRequest, partitions)
+		if _, err := admin.UpdatePartitions(ctx, n, topic); err != nil {
+			return fmt.Errorf("grow %s: %w", topic, err)
+		}
+	}
+	return awaitServed(admin, topic, partitions)
+}
+
+// awaitServed waits until the broker answers for every partition: Metadata alone may name a leader that still refuses.
+func awaitServed(admin *kadm.Client, topic string, partitions int) error {
+	return until(startLimit, func() error {
+		offsets, err := admin.ListEndOffsets(context.Background(), topic)
+		if err == nil {
+			err = offsets.Error()
+		}
+		if n := len(offsets[topic]); err == nil && n != partitions {
+			err = fmt.Errorf("%d of %d partitions of %s are served", n, partitions, topic)
+		}
+		return err
+	})
+}
+
+// deleteTopic deletes a topic and waits until the broker no longer knows it.
+func deleteTopic(t *server, topic string) error {
+	ctx := context.Background()
+	admin, err := adminOf(t)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	if _, err := admin.DeleteTopic(ctx, topic); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return fmt.Errorf("delete %s: %w", topic, err)
+	}
+	return until(time.Minute, func() error {
+		topics, err := admin.ListTopics(ctx, topic)
+		if err == nil && !errors.Is(topics[topic].Err, kerr.UnknownTopicOrPartition) {
+			err = fmt.Errorf("%s is still there", topic)
+		}
+		return err
+	})
+}
+
+// endOffsets returns the end offsets of a topic's partitions.
+func endOffsets(t *server, topic string) (map[int32]int64, error) {
+	admin, err := adminOf(t)
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	listed, err := admin.ListEndOffsets(context.Background(), topic)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return nil, err
+	}
+	ends := map[int32]int64{}
+	for _, o := range listed[topic] {
+		ends[o.Partition] = o.Offset
+	}
+	return ends, nil
+}
