@@ -1,6 +1,7 @@
 package fetchsession
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -37,11 +38,22 @@ type known struct {
 // TestIncrementalEqualsFull drives a session through random changes; after each answer the client must know what a
 // full fetch of everything would have told it, and with a small budget everything must be read in the end.
 func TestIncrementalEqualsFull(t *testing.T) {
-	for round := range 200 {
-		seed := rand.Uint64()
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { incrementalEqualsFull(t, rand.New(rand.NewPCG(seed, uint64(round)))) })
+	rounds := 200
+	if *seedFlag != 0 {
+		rounds = 1
+	}
+	for range rounds {
+		seed := *seedFlag
+		if seed == 0 {
+			seed = rand.Uint64()
+		}
+		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { incrementalEqualsFull(t, rand.New(rand.NewPCG(seed, 0))) }) {
+			t.Logf("replay: go test ./broker/fetchsession -run TestIncrementalEqualsFull -seed %d", seed)
+		}
 	}
 }
+
+var seedFlag = flag.Uint64("seed", 0, "replay the property test with this seed")
 
 func incrementalEqualsFull(t *testing.T, r *rand.Rand) {
 	c, _ := newTestCache()
