@@ -1,0 +1,136 @@
+package api
+
+import (
+	"time"
+
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/broker/fetchsession"
+	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/replica"
+	"github.com/gregor-broker/gregor/log"
+	"github.com/gregor-broker/gregor/wire/fetchenc"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Fetch reads records from partitions, and may wait for them.
+// v0–v1 converted to message format 0 · v2–v3 to format 1 · v3 max bytes; the first batch comes whole (KIP-74)
+// · v4 isolation level · v5 log start offset · v7 sessions (KIP-227) · v9 leader epoch (KIP-320) · v10 zstd · v11 rack
+// (KIP-392) · v12 last fetched epoch · v13 topic ids · v15 replica state · v16 the current leader (KIP-951) · v17, v18 for
+// followers.
+// Errors: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID,
+// NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, UNSUPPORTED_COMPRESSION_TYPE, KAFKA_STORAGE_ERROR;
+// for the whole FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR. After
+// KafkaApis.handleFetchRequest.
+var fetch = Entry{
+	Key: kmsg.Fetch, ZooKeeper: v(0, 17), Kafka4: v(4, 18),
+	Access: on(kmsg.ACLResourceTypeTopic, kmsg.ACLOperationRead), Cost: 16, Runs: onProcessor,
+	Ready: fetchReady, Serve: serveFetch,
+}
+
+// Versions of Fetch from which on something holds.
+const (
+	fetchSoftLimits  = 3 // the first batch comes whole
+	fetchUnconverted = 4 // batches as they are stored
+	fetchZstd        = 10
+	fetchByID        = 13
+	fetchReplicaTag  = 15
+	fetchLeader      = 16
+)
+
+// fewPartitions is how many partitions a Fetch may name, together with those of its session, to run on the processor.
+const fewPartitions = 64
+
+// fetchReady says whether a Fetch is short: few partitions, and no conversion.
+func fetchReady(s *Services, request kmsg.Request) bool {
+	r := request.(*kmsg.FetchRequest)
+	n := s.Sessions.Partitions(r.SessionID)
+	for i := range r.Topics {
+		n += len(r.Topics[i].Partitions)
+	}
+	return r.Version >= fetchUnconverted && n <= fewPartitions
+}
+
+func serveFetch(s *Services, c *Call, request kmsg.Request) {
+	r := request.(*kmsg.FetchRequest)
+	replicaID := r.ReplicaID
+	if r.Version >= fetchReplicaTag {
+		replicaID = r.ReplicaState.ID
+	}
+	x, code := s.Sessions.Open(sessionRequest(r, replicaID >= 0))
+	if code != 0 {
+		c.ReplyParts(fetchenc.Encode(&fetchenc.Response{ErrorCode: code}, r.Version, nil))
+		return
+	}
+	f := &fetching{services: s, call: c, session: x, wanted: x.Partitions()}
+	f.entries = fetchEntries(s.Metadata.Image(), r.Version, f.wanted)
+	s.Replicas.Fetch(s.fetchParams(c, r, replicaID), f.entries, f.answer)
+}
+
+// sessionRequest is the request as far as sessions go.
+func sessionRequest(r *kmsg.FetchRequest, follower bool) *fetchsession.Request {
+	n := 0
+	for i := range r.Topics {
+		n += len(r.Topics[i].Partitions)
+	}
+	q := &fetchsession.Request{
+		SessionID: r.SessionID, Epoch: r.SessionEpoch, ByID: r.Version >= fetchByID, Follower: follower,
+		Partitions: make([]fetchsession.Partition, 0, n),
+	}
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			q.Partitions = append(q.Partitions, fetchsession.Partition{
+				Key:                fetchsession.Key{ID: t.TopicID, Topic: t.Topic, Partition: p.Partition},
+				CurrentLeaderEpoch: p.CurrentLeaderEpoch, LastFetchedEpoch: p.LastFetchedEpoch, MaxBytes: p.PartitionMaxBytes,
+				FetchOffset: p.FetchOffset, LogStartOffset: p.LogStartOffset,
+			})
+		}
+	}
+	for i := range r.ForgottenTopics {
+		t := &r.ForgottenTopics[i]
+		for _, p := range t.Partitions {
+			q.Forgotten = append(q.Forgotten, fetchsession.Key{ID: t.TopicID, Topic: t.Topic, Partition: p})
+		}
+	}
+	return q
+}
+
+func (s *Services) fetchParams(c *Call, r *kmsg.FetchRequest, replicaID int32) replica.FetchParams {
+	maxBytes := int(config.FetchMaxBytes.Of(s.Config))
+	if r.Version >= fetchSoftLimits {
+		maxBytes = min(maxBytes, int(r.MaxBytes))
+	}
+	return replica.FetchParams{
+		ReplicaID: replicaID, MaxWait: time.Duration(r.MaxWaitMillis) * time.Millisecond,
+		MinBytes: min(int(r.MinBytes), maxBytes), MaxBytes: maxBytes,
+		HardLimit: r.Version < fetchSoftLimits, Committed: r.IsolationLevel == readCommitted,
+		RefuseZstdTopics: r.Version < fetchZstd, Gone: c.Dead,
+	}
+}
+
+// fetchEntries resolves the partitions of a session. What the cluster does not have is refused at once, but does not
+// end the wait for the rest.
+func fetchEntries(image *metadata.Image, version int16, wanted []fetchsession.Partition) []replica.FetchEntry {
+	entries := make([]replica.FetchEntry, len(wanted))
+	for i := range wanted {
+		w, e := &wanted[i], &entries[i]
+		*e = replica.FetchEntry{
+			Topic: w.Topic, TopicID: log.TopicID(w.ID), Partition: w.Partition, CurrentLeaderEpoch: w.CurrentLeaderEpoch,
+			LastFetchedEpoch: w.LastFetchedEpoch, MaxBytes: int(w.MaxBytes), Offset: w.FetchOffset,
+		}
+		topic, err := image.Topic(w.Topic), error(errUnknownPartition)
+		if version >= fetchByID {
+			topic, err = image.TopicByID(log.TopicID(w.ID)), errUnknownTopicID
+		}
+		if topic == nil {
+			e.Err = err
+			continue
+		}
+		e.Topic = topic.Name
+		if topic.Partition(w.Partition) == nil {
+			e.Err = errUnknownPartition
+		}
+	}
+	return entries
+}

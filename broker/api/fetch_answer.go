@@ -1,0 +1,151 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gregor-broker/gregor/broker/fetchsession"
+	"github.com/gregor-broker/gregor/broker/replica"
+	"github.com/gregor-broker/gregor/log"
+	"github.com/gregor-broker/gregor/log/record"
+	"github.com/gregor-broker/gregor/wire/fetchenc"
+	"github.com/gregor-broker/gregor/wire/payload"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// fetching is a Fetch from its reading to its answer.
+type fetching struct {
+	services *Services
+	call     *Call
+	session  *fetchsession.Context
+	wanted   []fetchsession.Partition
+	entries  []replica.FetchEntry
+}
+
+// answer encodes the results that the session finds worth telling.
+func (f *fetching) answer(results []replica.FetchResult) {
+	told := make([]fetchsession.Result, len(results))
+	for i := range results {
+		r := &results[i]
+		told[i] = fetchsession.Result{
+			RecordBytes: r.Records.Size(), HighWatermark: r.HighWatermark, LogStartOffset: r.LogStartOffset,
+			Code: f.call.Code(r.Err), Always: r.Diverging != nil,
+		}
+	}
+	var response fetchenc.Response
+	response.SessionID, response.ErrorCode = f.session.Finish(told)
+	if response.ErrorCode != 0 {
+		for i := range results {
+			release(results[i].Records)
+		}
+		f.call.ReplyParts(fetchenc.Encode(&response, f.call.Version, nil))
+		return
+	}
+	f.fill(&response, results, told)
+	f.call.ReplyParts(fetchenc.Encode(&response, f.call.Version, nil))
+}
+
+func release(p payload.Part) {
+	if p.File != nil {
+		p.File.Release()
+	}
+}
+
+// fill puts the partitions into the response, a topic for each run of partitions of the same one.
+func (f *fetching) fill(response *fetchenc.Response, results []replica.FetchResult, told []fetchsession.Result) {
+	partitions := make([]fetchenc.Partition, 0, len(results))
+	for i := range results {
+		if told[i].Omit {
+			continue
+		}
+		w := &f.wanted[i]
+		partitions = append(partitions, f.partition(response, &f.entries[i], &results[i], told[i].Code))
+		n := len(response.Topics)
+		if n == 0 || response.Topics[n-1].Topic != w.Topic || response.Topics[n-1].TopicID != w.ID {
+			response.Topics = append(response.Topics, fetchenc.Topic{Topic: w.Topic, TopicID: w.ID, Partitions: partitions[len(partitions)-1:]})
+			continue
+		}
+		t := &response.Topics[n-1]
+		t.Partitions = t.Partitions[:len(t.Partitions)+1] // the next of the shared array
+	}
+}
+
+func (f *fetching) partition(response *fetchenc.Response, e *replica.FetchEntry, r *replica.FetchResult, code int16) fetchenc.Partition {
+	p := fetchenc.Partition{
+		Partition: e.Partition, ErrorCode: code, HighWatermark: r.HighWatermark, LastStableOffset: r.LastStable,
+		LogStartOffset: r.LogStartOffset, PreferredReadReplica: -1, Records: r.Records,
+	}
+	if r.Aborted != nil {
+		p.AbortedTransactions = abortedTransactions(r.Aborted)
+	}
+	if r.Diverging != nil {
+		p.DivergingEpoch = &fetchenc.EpochEnd{Epoch: r.Diverging.Epoch, EndOffset: r.Diverging.End}
+	}
+	switch code {
+	case 0:
+		if f.call.Version < fetchUnconverted {
+			f.convert(e, &p)
+		}
+	case kerr.NotLeaderForPartition.Code, kerr.FencedLeaderEpoch.Code:
+		if f.call.Version >= fetchLeader {
+			f.addLeader(response, e, &p)
+		}
+	case kerr.UnknownServerError.Code:
+		f.services.logUnexpected(f.call, "fetch", e.Topic, e.Partition, r.Err)
+	}
+	return p
+}
+
+func abortedTransactions(aborted []log.AbortedTxn) []fetchenc.AbortedTransaction {
+	out := make([]fetchenc.AbortedTransaction, len(aborted))
+	for i, a := range aborted {
+		out[i] = fetchenc.AbortedTransaction{ProducerID: a.ProducerID, FirstOffset: a.FirstOffset}
+	}
+	return out
+}
+
+func (f *fetching) addLeader(response *fetchenc.Response, e *replica.FetchEntry, p *fetchenc.Partition) {
+	l := f.services.currentLeader(f.call, e.Topic, e.Partition)
+	p.CurrentLeader = &fetchenc.Leader{ID: l.id, Epoch: l.epoch}
+	known := slices.ContainsFunc(response.Brokers, func(b fetchenc.Broker) bool { return b.NodeID == l.id })
+	if l.reachable && !known {
+		response.Brokers = append(response.Brokers, fetchenc.Broker{NodeID: l.id, Host: l.Host, Port: l.Port, Rack: l.rack})
+	}
+}
+
+// convert turns a partition's records into what clients of Fetch v0 to v3 understand. Under the hard limits of v0 to v2
+// a first batch that does not fit leaves nothing, as in Apache Kafka since it stores batches.
+func (f *fetching) convert(e *replica.FetchEntry, p *fetchenc.Partition) {
+	if p.Records.Size() == 0 {
+		return
+	}
+	magic := int8(1)
+	if f.call.Version < 2 {
+		magic = 0
+	}
+	stored, err := readPart(p.Records)
+	release(p.Records)
+	p.Records = payload.Part{}
+	if err == nil {
+		p.Records.Bytes, err = record.Downconvert(nil, stored, magic, e.Offset, record.Limits{})
+	}
+	if err == nil {
+		return
+	}
+	*p = fetchenc.Partition{Partition: p.Partition, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, PreferredReadReplica: -1}
+	if p.ErrorCode = f.call.Code(err); p.ErrorCode == kerr.UnknownServerError.Code {
+		f.services.logUnexpected(f.call, "fetch", e.Topic, e.Partition, err)
+	}
+}
+
+// readPart copies a range of a log into memory.
+func readPart(p payload.Part) ([]byte, error) {
+	if p.File == nil {
+		return p.Bytes, nil
+	}
+	buf := make([]byte, p.Len)
+	if n, err := p.File.ReadAt(buf, p.Pos); n < len(buf) {
+		return nil, fmt.Errorf("%w: %w", log.ErrStorage, err)
+	}
+	return buf, nil
+}
