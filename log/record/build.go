@@ -83,6 +83,7 @@ type builder struct {
 	baseTimestamp int64
 	maxTimestamp  int64
 	last          int64 // offset delta of the last record, -1 before the first
+	horizon       bool  // baseTimestamp is a delete horizon
 	count         int32
 	out           sink           // the batch
 	compressor    io.WriteCloser // writes to out; nil without compression
@@ -187,7 +188,11 @@ func (w *builder) header(b Batch) {
 	b.setSize()
 	b.SetBaseOffset(w.BaseOffset)
 	b.SetLeaderEpoch(w.LeaderEpoch)
-	b.setAttributes(w.attributes())
+	attributes := w.attributes()
+	if w.horizon {
+		attributes |= attrDeleteHorizon
+	}
+	b.setAttributes(attributes)
 	binary.BigEndian.PutUint32(b[posLastOffsetDelta:], uint32(w.last))
 	binary.BigEndian.PutUint64(b[posBaseTimestamp:], uint64(w.baseTimestamp))
 	b.setMaxTimestamp(w.maxTimestamp)

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 )
 
 // Downconvert appends entries to dst as magic 0 or 1, for Fetch v0-v3. What is no newer than that stays as it is.
@@ -48,7 +50,7 @@ func downconvert(dst []byte, e Entry, magic int8, fetchOffset int64, lim Limits)
 		attributes = attrLogAppendTime
 	}
 	if e.Codec() != None {
-		return downconvertSet(dst, e, magic, attributes, lim)
+		return appendSet(dst, e, magic, attributes, e.Records(lim))
 	}
 	for r, err := range e.Records(lim) {
 		if err != nil {
@@ -61,51 +63,61 @@ func downconvert(dst []byte, e Entry, magic int8, fetchOffset int64, lim Limits)
 	return dst, nil
 }
 
-// downconvertSet appends a wrapper with the records of the compressed entry e, compressed as they were. Magic 1 has
-// offsets inside that are relative to the first; the wrapper has the last.
-func downconvertSet(dst []byte, e Entry, magic int8, attributes byte, lim Limits) ([]byte, error) {
+// appendSet appends a wrapper of magic 0 or 1 with recs, with codec, time and kind of time of the entry e. Magic 1 has
+// offsets inside that are relative to the first; the wrapper has the last. Without records nothing is appended.
+func appendSet(dst []byte, e Entry, magic int8, attributes byte, recs iter.Seq2[Record, error]) ([]byte, error) {
 	start := len(dst)
-	out := sink{buf: appendLegacy(dst, magic, attributes|byte(e.Codec()), 0, e.MaxTimestamp(), nil, nil), max: maxEntryBytes}
+	out := sink{buf: appendLegacy(dst, magic, attributes|byte(e.Codec()), 0, 0, nil, nil), max: maxEntryBytes}
 	body := len(out.buf)
 	w, err := newCompressor(e.Codec(), 0, magic, &out)
 	if err != nil {
 		return dst, err
 	}
-	first, last, err := writeInner(w, e, magic, attributes, lim)
+	span, err := writeInner(w, magic, attributes, recs)
 	if cerr := w.Close(); err == nil {
 		err = cerr
 	}
-	if err != nil || first < 0 {
+	if err != nil || span.first < 0 {
 		return dst, err
 	}
 	wrapper := Entry(out.buf[start:])
-	binary.BigEndian.PutUint64(wrapper, uint64(last))
+	binary.BigEndian.PutUint64(wrapper, uint64(span.last))
+	if magic == 1 {
+		timestamp := span.maxTimestamp
+		if attributes&attrLogAppendTime != 0 {
+			timestamp = e.MaxTimestamp()
+		}
+		binary.BigEndian.PutUint64(wrapper[posLegacyTimestamp:], uint64(timestamp))
+	}
 	binary.BigEndian.PutUint32(out.buf[body-4:], uint32(len(out.buf)-body))
 	sealLegacy(wrapper)
 	return out.buf, nil
 }
 
-// writeInner writes the records of e as messages to w, and returns the first and last offset, -1 without records.
-func writeInner(w interface{ Write([]byte) (int, error) }, e Entry, magic int8, attributes byte, lim Limits) (first, last int64, err error) {
+// innerSpan is the offsets of a set, -1 if it is empty, and its greatest timestamp.
+type innerSpan struct{ first, last, maxTimestamp int64 }
+
+// writeInner writes records as messages to w.
+func writeInner(w io.Writer, magic int8, attributes byte, recs iter.Seq2[Record, error]) (innerSpan, error) {
 	p := chunks.Get().(*[]byte)
 	defer putChunk(p)
-	first, last = -1, -1
-	for r, err := range e.Records(lim) {
+	span := innerSpan{-1, -1, NoTimestamp}
+	for r, err := range recs {
 		if err != nil {
-			return first, last, err
+			return span, err
 		}
-		if first < 0 {
-			first = r.Offset
+		if span.first < 0 {
+			span.first = r.Offset
 		}
-		last = r.Offset
+		span.last, span.maxTimestamp = r.Offset, max(span.maxTimestamp, r.Timestamp)
 		offset := r.Offset
 		if magic == 1 {
-			offset -= first
+			offset -= span.first
 		}
 		*p = appendLegacy((*p)[:0], magic, attributes, offset, r.Timestamp, r.Key, r.Value)
 		if _, err := w.Write(*p); err != nil {
-			return first, last, err
+			return span, err
 		}
 	}
-	return first, last, nil
+	return span, nil
 }

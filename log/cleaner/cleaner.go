@@ -1,0 +1,235 @@
+package cleaner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gregor-broker/gregor/log"
+	"github.com/gregor-broker/gregor/log/checkpoint"
+	"github.com/gregor-broker/gregor/log/vfs"
+	"github.com/gregor-broker/gregor/wire/clock"
+)
+
+// Logs is the logs that there are; *log.Manager is it.
+type Logs interface {
+	All() []*log.Log
+	Get(log.TopicPartition) *log.Log
+	Dirs() []log.DirInfo
+}
+
+// Options configure a Cleaner. Zero values mean the defaults named here.
+type Options struct {
+	Logs   Logs
+	FS     vfs.FS      // that of the logs; the operating system's
+	Clock  clock.Clock // clock.System
+	Logger *zap.Logger // none
+
+	Backoff     time.Duration // between looks when there is nothing to clean (log.cleaner.backoff.ms); 15 s
+	DedupeBytes int64         // memory for the keys of a round (log.cleaner.dedupe.buffer.size); 128 MiB
+	LoadFactor  float64       // how much of it is used (log.cleaner.io.buffer.load.factor); 0.9
+}
+
+func (o Options) withDefaults() Options {
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	if o.Backoff <= 0 {
+		o.Backoff = 15 * time.Second
+	}
+	if o.DedupeBytes <= 0 {
+		o.DedupeBytes = 128 << 20
+	}
+	if o.LoadFactor <= 0 {
+		o.LoadFactor = 0.9
+	}
+	return o
+}
+
+// failurePause is how long a log is left alone after it could not be cleaned.
+const failurePause = 10 * time.Minute
+
+// Cleaner compacts logs on a goroutine of its own.
+type Cleaner struct {
+	o      Options
+	cancel context.CancelFunc
+	ended  chan struct{}
+
+	// The goroutine's own.
+	reader reader
+	clean  map[*log.Log]int64         // up to which offset a log is clean
+	failed map[*log.Log]time.Duration // until when it is left alone
+}
+
+// Start begins to clean. Close must be called before the logs are closed.
+func Start(o Options) (*Cleaner, error) {
+	c, err := newCleaner(o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	go c.loop(ctx)
+	return c, nil
+}
+
+// newCleaner reads the checkpoints. A file that cannot be read means, as in Kafka, that all is dirty.
+func newCleaner(o Options) (*Cleaner, error) {
+	c := &Cleaner{
+		o: o.withDefaults(), ended: make(chan struct{}), clean: map[*log.Log]int64{},
+		failed: map[*log.Log]time.Duration{},
+	}
+	if o.Logs == nil {
+		return nil, errors.New("the cleaner needs logs")
+	}
+	onDisk := map[string]checkpoint.Offsets{}
+	for _, d := range c.o.Logs.Dirs() {
+		offsets, err := checkpoint.ReadOffsets(c.o.FS, d.Path, checkpoint.CleanerOffsets)
+		if err != nil {
+			c.o.Logger.Warn("what was cleaned before is not known, all is taken for dirty", zap.String("dir", d.Path), zap.Error(err))
+		}
+		onDisk[d.Path] = offsets
+	}
+	for _, l := range c.o.Logs.All() {
+		if offset, ok := onDisk[logDir(l)][l.TopicPartition()]; ok {
+			c.clean[l] = offset
+		}
+	}
+	return c, nil
+}
+
+// Close stops a round under way, which changes nothing more, and waits for the goroutine.
+func (c *Cleaner) Close() error {
+	c.cancel()
+	<-c.ended
+	return nil
+}
+
+func (c *Cleaner) loop(ctx context.Context) {
+	defer close(c.ended)
+	for ctx.Err() == nil {
+		if c.once(ctx) {
+			continue
+		}
+		due, timer := c.o.Clock.NewTimer(c.o.Backoff)
+		select {
+		case <-due:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// once cleans the dirtiest log, and says whether there was one.
+func (c *Cleaner) once(ctx context.Context) bool {
+	nowMs := c.o.Clock.Now().UnixMilli()
+	c.forget()
+	dirtiest, ok := c.dirtiest(nowMs)
+	if !ok {
+		return false
+	}
+	began := c.o.Clock.Monotonic()
+	r := round{
+		candidate: &dirtiest, ctx: ctx, reader: &c.reader, nowMs: nowMs,
+		offsets: newOffsetMap(c.o.DedupeBytes, c.o.LoadFactor),
+	}
+	to, err := r.run()
+	if err == nil && to == dirtiest.firstDirty {
+		err = fmt.Errorf("the keys of one batch do not fit into %d bytes (log.cleaner.dedupe.buffer.size)", c.o.DedupeBytes)
+	}
+	fields := identify(dirtiest.log)
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case errors.Is(err, errAborted), err != nil && c.o.Logs.Get(dirtiest.log.TopicPartition()) != dirtiest.log:
+		c.o.Logger.Info("cleaning was given up: the log changed", append(fields, zap.Error(err))...)
+		return false
+	case err != nil:
+		c.o.Logger.Error("a log could not be cleaned and is left alone for a while", append(fields, zap.Error(err))...)
+		c.failed[dirtiest.log] = c.o.Clock.Monotonic() + failurePause
+		return true
+	}
+	c.clean[dirtiest.log] = to
+	c.save(logDir(dirtiest.log))
+	s := &r.stats
+	c.o.Logger.Info("a log was cleaned", append(fields,
+		zap.Int64("from", dirtiest.firstDirty), zap.Int64("to", to), zap.Int("keys", r.offsets.used),
+		zap.Int64("bytes_before", s.bytesRead), zap.Int64("bytes_after", s.bytesWritten),
+		zap.Int64("records_before", s.recordsRead), zap.Int64("records_after", s.recordsWritten),
+		zap.Int("segments_before", s.segmentsRead), zap.Int("segments_after", s.segments),
+		zap.Duration("dur", c.o.Clock.Monotonic()-began))...)
+	return true
+}
+
+func identify(l *log.Log) []zap.Field {
+	tp := l.TopicPartition()
+	return []zap.Field{zap.String("topic", tp.Topic), zap.Int32("partition", tp.Partition)}
+}
+
+// forget drops what is known of logs that are gone; another of the same name begins anew.
+func (c *Cleaner) forget() {
+	dirs := map[string]bool{}
+	for l := range c.clean {
+		if c.o.Logs.Get(l.TopicPartition()) != l {
+			delete(c.clean, l)
+			dirs[logDir(l)] = true
+		}
+	}
+	for l := range c.failed {
+		if c.o.Logs.Get(l.TopicPartition()) != l {
+			delete(c.failed, l)
+		}
+	}
+	for dir := range dirs {
+		c.save(dir)
+	}
+}
+
+// dirtiest picks the log to clean.
+func (c *Cleaner) dirtiest(nowMs int64) (best candidate, found bool) {
+	for _, l := range c.o.Logs.All() {
+		if !l.Config().Compact || c.failed[l] > c.o.Clock.Monotonic() {
+			continue
+		}
+		from, ok := c.clean[l]
+		if !ok {
+			from = -1
+		}
+		next, ok, err := assess(l, from, nowMs)
+		if err != nil {
+			c.o.Logger.Error("a log could not be looked at for cleaning and is left alone for a while", append(identify(l), zap.Error(err))...)
+			c.failed[l] = c.o.Clock.Monotonic() + failurePause
+			continue
+		}
+		if ok && (!found || next.ratio > best.ratio) {
+			best, found = next, true
+		}
+	}
+	return best, found
+}
+
+// save writes the checkpoint of a directory.
+func (c *Cleaner) save(dir string) {
+	offsets := checkpoint.Offsets{}
+	for l, offset := range c.clean {
+		if logDir(l) == dir {
+			offsets[l.TopicPartition()] = offset
+		}
+	}
+	if err := checkpoint.WriteOffsets(c.o.FS, dir, checkpoint.CleanerOffsets, offsets); err != nil {
+		c.o.Logger.Error("what was cleaned could not be noted; after a restart it is cleaned again", zap.String("dir", dir), zap.Error(err))
+	}
+}
+
+// logDir is the log directory that a log is in.
+func logDir(l *log.Log) string { return path.Dir(l.Dir()) }
