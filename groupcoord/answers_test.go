@@ -14,9 +14,10 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gregor-broker/gregor/wire/clock"
 )
 
 // To make testdata/answers-4.4.0.txt again: start Apache Kafka 4.4.0 with group.initial.rebalance.delay.ms=0, create the topic
@@ -32,7 +33,7 @@ func TestAnswersAsKafka(t *testing.T) {
 	if *kafka != "" {
 		c := dialKafka(t, *kafka)
 		defer c.conn.Close()
-		text := transcript(fmt.Sprintf("g%d-", time.Now().Unix()), c.topicID(t), c.do)
+		text := transcript(fmt.Sprintf("g%d-", clock.System.Now().Unix()), c.topicID(t), c.do)
 		if err := os.WriteFile(answersFile, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

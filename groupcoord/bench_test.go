@@ -5,10 +5,10 @@ import (
 	"fmt"
 	goruntime "runtime"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/gregor-broker/gregor/groupcoord/group"
 	"github.com/gregor-broker/gregor/groupcoord/memlog"
 	"github.com/gregor-broker/gregor/groupcoord/runtime"
 	"github.com/gregor-broker/gregor/groupcoord/schema"
@@ -71,12 +71,21 @@ func BenchmarkMemory(b *testing.B) {
 				var before, after goruntime.MemStats
 				goruntime.GC()
 				goruntime.ReadMemStats(&before)
-				m := newMachine(&s, nopLogger, newUUID)
-				fill(m, groups, members)
+				r := runtime.New(runtime.Options{
+					Log: memlog.New(), Clock: clock.System, Logger: nopLogger, Machine: func(int32) runtime.Machine {
+						m := newMachine(&s, nopLogger, newUUID)
+						fill(m, groups, members)
+						return m
+					},
+				})
+				r.Elected(0, 1)
+				loaded := make(chan struct{})
+				r.Notify(func() runtime.Event { return &serves{loaded} })
+				<-loaded
 				goruntime.GC()
 				goruntime.ReadMemStats(&after)
 				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/groups, "B/group")
-				goruntime.KeepAlive(m)
+				r.Close(context.Background())
 			}
 		})
 	}
@@ -97,8 +106,13 @@ func fill(m *machine, groups int, members bool) {
 			m.Apply(&runtime.Record{Key: schema.AppendGroupKey(nil, id), Value: g, ProducerID: -1})
 		}
 	}
-	if members {
-		out := runtime.NewOut(runtime.Time{Wall: time.Now()})
-		m.Loaded(out)
-	}
 }
+
+// serves tells that the shard serves.
+type serves struct{ served chan struct{} }
+
+// Refuse implements runtime.Event.
+func (l *serves) Refuse(error) {}
+
+// Fire implements group.Due.
+func (l *serves) Fire(*group.Env, *runtime.Out) { close(l.served) }

@@ -18,9 +18,9 @@ func TestG1FirstJoin(t *testing.T) {
 		if d := w.do(5, describeReq("g")).(*kmsg.DescribeGroupsResponse).Groups[0]; d.State != "Empty" || len(d.Members) != 0 {
 			t.Errorf("a promised id shows: %+v", d)
 		}
-		time.Sleep(10*time.Second - time.Millisecond)
+		pass(10*time.Second - time.Millisecond)
 		second := w.do(4, joinReq("g", "", "range")).(*kmsg.JoinGroupResponse)
-		time.Sleep(time.Millisecond)
+		pass(time.Millisecond)
 		synctest.Wait()
 		w.codeIs("join with an id whose time is over", w.do(4, joinReq("g", first.MemberID, "range")), 25)
 		if j := w.do(4, joinReq("g", second.MemberID, "range")).(*kmsg.JoinGroupResponse); j.ErrorCode != 0 || j.Generation != 1 {
@@ -81,7 +81,7 @@ func TestHeartbeatsDoNotWaitForTheHighWatermark(t *testing.T) {
 		w.log.Hold()
 		commit := w.send(8, commitReq("g", j.Generation, j.MemberID, "t", 42, 0))
 		for range 12 {
-			time.Sleep(3 * time.Second)
+			pass(3 * time.Second)
 			w.codeIs("heartbeat", now[*kmsg.HeartbeatResponse](t, w.send(4, heartbeatReq("g", j))), 0)
 		}
 		w.codeIs("the commit gave up", now[*kmsg.OffsetCommitResponse](t, commit), 15)

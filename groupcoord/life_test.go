@@ -7,35 +7,37 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gregor-broker/gregor/wire/clock"
 )
 
 // The first join of a group waits the initial delay, again for each newcomer, up to the rebalance timeout in all.
 func TestInitialRebalanceDelay(t *testing.T) {
 	inBubble(t, func(s *Settings) { s.Group.InitialRebalanceDelay = 3 * time.Second }, func(w *world) {
-		begin := time.Now()
+		begin := clock.System.Now()
 		newcomer := func(rebalanceMs int32) <-chan kmsg.Response {
 			r := joinReq("g", "", "range")
 			r.RebalanceTimeoutMillis = rebalanceMs
 			return w.send(3, r)
 		}
 		a := newcomer(7000)
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		b := newcomer(5000)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		mustWait(t, a)
-		time.Sleep(2999 * time.Millisecond)
+		pass(2999 * time.Millisecond)
 		mustWait(t, a)
 		c := newcomer(5000)
-		time.Sleep(time.Millisecond)
+		pass(time.Millisecond)
 		mustWait(t, c)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
 		for _, answer := range []<-chan kmsg.Response{a, b, c} {
 			if j := now[*kmsg.JoinGroupResponse](t, answer); j.Generation != 1 {
 				t.Errorf("%+v", j)
 			}
 		}
-		if d := time.Since(begin); d != 7*time.Second {
+		if d := clock.System.Now().Sub(begin); d != 7*time.Second {
 			t.Errorf("the join phase lasted %v, want the rebalance timeout of the first member", d)
 		}
 	})
@@ -48,10 +50,10 @@ func TestRebalanceTimeoutDropsMembers(t *testing.T) {
 		id := w.do(9, joinReq("g", "", "range")).(*kmsg.JoinGroupResponse).MemberID
 		b := w.send(9, joinReq("g", id, "range"))
 		for range 19 { // a lives, but does not join
-			time.Sleep(3 * time.Second)
+			pass(3 * time.Second)
 			w.codeIs("heartbeat", w.do(4, heartbeatReq("g", a)), 27)
 		}
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		j := now[*kmsg.JoinGroupResponse](t, b)
 		if j.Generation != 2 || j.LeaderID != j.MemberID || len(j.Members) != 1 {
 			t.Errorf("after 60 s: %+v", j)
@@ -64,16 +66,16 @@ func TestSessionTimeoutEmptiesTheGroup(t *testing.T) {
 	inBubble(t, nil, func(w *world) {
 		j := w.stable("g")
 		for range 5 {
-			time.Sleep(9 * time.Second)
+			pass(9 * time.Second)
 			w.codeIs("heartbeat", w.do(4, heartbeatReq("g", j)), 0)
 		}
-		time.Sleep(9 * time.Second)
+		pass(9 * time.Second)
 		w.codeIs("a commit is a sign of life", w.do(8, commitReq("g", j.Generation, j.MemberID, "t", 1, 0)), 0)
-		time.Sleep(9999 * time.Millisecond)
+		pass(9999 * time.Millisecond)
 		if s := w.state("g"); s != "Stable" {
 			t.Errorf("just before the end: %s", s)
 		}
-		time.Sleep(time.Millisecond)
+		pass(time.Millisecond)
 		synctest.Wait()
 		if s := w.state("g"); s != "Empty" {
 			t.Errorf("after the session: %s", s)
@@ -88,10 +90,10 @@ func TestSyncTimeout(t *testing.T) {
 	inBubble(t, nil, func(w *world) {
 		j := w.join("g")
 		for range 6 {
-			time.Sleep(9 * time.Second)
+			pass(9 * time.Second)
 			w.codeIs("heartbeat", w.do(4, heartbeatReq("g", j)), 0)
 		}
-		time.Sleep(6 * time.Second)
+		pass(6 * time.Second)
 		synctest.Wait()
 		w.codeIs("heartbeat", w.do(4, heartbeatReq("g", j)), 25)
 		if s := w.state("g"); s != "Empty" {
@@ -149,7 +151,7 @@ func TestMembersSurviveRestart(t *testing.T) {
 		if d.State != "Stable" || d.Protocol != "range" || d.Members[0].ClientHost != "/127.0.0.1" || string(d.Members[0].MemberAssignment) != "all" {
 			t.Errorf("%+v", d)
 		}
-		time.Sleep(11 * time.Second)
+		pass(11 * time.Second)
 		if s := w.state("g"); s != "Empty" {
 			t.Errorf("a member that does not come back: %s", s)
 		}
@@ -201,7 +203,7 @@ func TestStaticMembers(t *testing.T) {
 			t.Errorf("the older process: %+v", j)
 		}
 		mustWait(t, second)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		synctest.Wait()
 		if j := now[*kmsg.JoinGroupResponse](t, second); j.ErrorCode != 0 || len(j.Members) != 2 {
 			t.Errorf("static members that do not come stay: %+v", j)
@@ -232,7 +234,7 @@ func TestAssignmentWaitsForTheHighWatermark(t *testing.T) {
 		j := w.join("g")
 		w.log.Hold()
 		sync := w.send(5, syncReq("g", j, j.MemberID, "all"))
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		mustWait(t, sync)
 		w.codeIs("commit", w.do(8, commitReq("g", j.Generation, j.MemberID, "t", 1, 0)), 27)
 		retry := w.send(5, syncReq("g", j, j.MemberID, "all"))
@@ -264,7 +266,7 @@ func TestFailedAppendReloads(t *testing.T) {
 		synctest.Wait()
 		w.codeIs("while it cannot load", w.do(8, fetchReq("g", "t", 0)), 14)
 		w.codeIs("heartbeats are fine meanwhile", w.do(4, heartbeatReq("g", j)), 0)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
 		if o := w.offset("g"); o != 42 {
 			t.Errorf("offset %d after the second reload, want 42", o)

@@ -227,7 +227,8 @@ func (m *machine) topicID(id [16]byte) *[16]byte {
 	}
 	p := m.ids[id]
 	if p == nil {
-		p = &id
+		p = new([16]byte)
+		*p = id
 		m.ids[id] = p
 	}
 	return p

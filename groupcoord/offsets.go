@@ -139,7 +139,7 @@ func (m *machine) checkCommit(r *kmsg.OffsetCommitRequest, out *runtime.Out) err
 	e := m.groups[r.Group]
 	switch {
 	case e != nil:
-		err := e.CheckCommit(r.MemberID, r.InstanceID, r.Generation, false)
+		err := e.CheckCommit(r.MemberID, r.InstanceID, r.Generation)
 		if err == nil {
 			e.Committed(out, r.MemberID)
 		}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/gregor-broker/gregor/wire/clock"
+
 	"github.com/gregor-broker/gregor/groupcoord/runtime"
 	"github.com/gregor-broker/gregor/groupcoord/schema"
 	"github.com/gregor-broker/gregor/log/record"
@@ -37,7 +39,7 @@ func (w *world) values() (versions []int16, values []schema.OffsetValue) {
 func TestFormatsAndTimesOfOffsets(t *testing.T) {
 	for _, kafka4 := range []bool{false, true} {
 		inBubble(t, func(s *Settings) { s.Kafka4 = kafka4 }, func(w *world) {
-			nowMs := time.Now().UnixMilli()
+			nowMs := clock.System.Now().UnixMilli()
 			plain := commitReq("g", -1, "", "t", 1, 0)
 			plain.Topics[0].Partitions[0].LeaderEpoch = 7
 			w.codeIs("plain", w.do(6, plain), 0)
@@ -134,8 +136,8 @@ func TestRetention(t *testing.T) {
 		w.codeIs("subscribed", w.do(8, commitReq("g", j.Generation, j.MemberID, "t", 1, 0)), 0)
 		w.codeIs("not subscribed", w.do(8, commitReq("g", j.Generation, j.MemberID, "u", 1, 0)), 0)
 		alive := func(d time.Duration) {
-			for until := time.Now().Add(d); time.Now().Before(until); {
-				time.Sleep(9 * time.Second)
+			for until := clock.System.Now().Add(d); clock.System.Now().Before(until); {
+				pass(9 * time.Second)
 				w.do(4, heartbeatReq("g", j))
 			}
 			synctest.Wait()
@@ -153,16 +155,16 @@ func TestRetention(t *testing.T) {
 			t.Errorf("of the group with members is left: %+v", all)
 		}
 		w.codeIs("leave", w.do(4, leaveReq("g", j.MemberID)), 0)
-		time.Sleep(59 * time.Minute)
+		pass(59 * time.Minute)
 		if o := w.offset("g"); o != 1 {
 			t.Errorf("an hour counts from when the group became empty: %d", o)
 		}
-		time.Sleep(12 * time.Minute)
+		pass(12 * time.Minute)
 		synctest.Wait()
 		if s, k := w.state("g"), w.state("kept"); s != "Dead" || k != "Empty" {
 			t.Errorf("after the hour: %s, %s", s, k)
 		}
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		synctest.Wait()
 		w.restart()
 		r := w.do(4, kmsg.NewPtrListGroupsRequest()).(*kmsg.ListGroupsResponse)

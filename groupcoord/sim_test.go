@@ -86,7 +86,7 @@ func simulate(t *testing.T, seed uint64) {
 	}
 	s.log.Refuse(nil)
 	s.log.Release()
-	time.Sleep(30 * time.Second)
+	pass(30 * time.Second)
 	synctest.Wait()
 	for _, c := range s.clients {
 		s.receive(c)
@@ -145,7 +145,7 @@ func (s *simulation) step() {
 	}
 	switch n := s.rnd.IntN(100); {
 	case n < 15:
-		time.Sleep(time.Duration(s.rnd.IntN(4000)) * time.Millisecond)
+		pass(time.Duration(s.rnd.IntN(4000)) * time.Millisecond)
 	case n < 20 && s.restless:
 		s.misbehave()
 	default:

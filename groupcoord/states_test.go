@@ -131,11 +131,11 @@ var happenings = []struct {
 		return w.send(2, r)
 	}},
 	{"10 s pass", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		return nil
 	}},
 	{"60 s pass", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		return nil
 	}},
 	{"partition lost", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {

@@ -162,13 +162,21 @@ func dispatch(c *Coordinator, r kmsg.Request, reply func(kmsg.Response)) {
 // do sends a request and waits for the answer; virtual time passes meanwhile.
 func (w *world) do(v int16, r kmsg.Request) kmsg.Response {
 	w.t.Helper()
+	hour, timer := clock.System.NewTimer(time.Hour)
+	defer timer.Stop()
 	select {
 	case resp := <-w.send(v, r):
 		return resp
-	case <-time.After(time.Hour):
+	case <-hour:
 		w.t.Fatalf("%T was not answered within an hour", r)
 		return nil
 	}
+}
+
+// pass lets virtual time pass.
+func pass(d time.Duration) {
+	over, _ := clock.System.NewTimer(d)
+	<-over
 }
 
 // mustWait fails if an answer has come.

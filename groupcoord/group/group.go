@@ -114,17 +114,6 @@ func (g *Group) State() State {
 	return g.live.state
 }
 
-// Generation returns the group's generation.
-func (g *Group) Generation() int32 {
-	switch {
-	case g.live != nil:
-		return g.live.generation
-	case g.stored != nil:
-		return g.stored.Generation
-	}
-	return 0
-}
-
 // ProtocolType returns what the members are, "" for a group that never had any.
 func (g *Group) ProtocolType() string {
 	switch {

@@ -79,7 +79,7 @@ func (g *Group) leave(e *Env, out *runtime.Out, r *kmsg.LeaveGroupRequestMember)
 
 // CheckCommit says whether someone may commit offsets. A commit with neither generation nor member is allowed while nobody
 // is in the group. After ClassicGroup.validateOffsetCommit.
-func (g *Group) CheckCommit(memberID string, instanceID *string, generation int32, transactional bool) error {
+func (g *Group) CheckCommit(memberID string, instanceID *string, generation int32) error {
 	l, state := g.live, g.State()
 	switch {
 	case generation < 0 && state == Empty:
@@ -93,10 +93,10 @@ func (g *Group) CheckCommit(memberID string, instanceID *string, generation int3
 		if generation != l.generation {
 			return ErrIllegalGeneration
 		}
-	case !transactional:
+	default:
 		return ErrUnknownMember
 	}
-	if !transactional && state == CompletingRebalance {
+	if state == CompletingRebalance {
 		return ErrRebalancing
 	}
 	return nil

@@ -43,9 +43,18 @@ func (o *Out) Write(key, value []byte) {
 // Split allows the records of this call to be written in several batches.
 func (o *Out) Split() { o.split = true }
 
-// Then calls f once what this call writes is replicated; if it writes nothing, once all that was written before it is. Only
-// one f per call.
-func (o *Out) Then(f Done) { o.done = f }
+// Then calls f once what this call writes is replicated; if it writes nothing, once all that was written before it is.
+// Several are called in the order in which they were given.
+func (o *Out) Then(f Done) {
+	if before := o.done; before != nil {
+		o.done = func(err error, out *Out) {
+			before(err, out)
+			f(err, out)
+		}
+		return
+	}
+	o.done = f
+}
 
 // Set makes t due after d, in place of an earlier deadline.
 func (o *Out) Set(t *Timer, d time.Duration) {
@@ -65,11 +74,4 @@ func (o *Out) cut(s span) (key, value []byte) {
 		value = o.arena[end : end+s.valueLen : end+s.valueLen]
 	}
 	return key, value
-}
-
-// NewOut returns an Out with timers of its own, whose records go nowhere: to call a machine without a shard.
-func NewOut(now Time) *Out {
-	o := &Out{timers: &timers{}}
-	o.begin(now)
-	return o
 }

@@ -148,7 +148,11 @@ func (s *shard) load() (*core, error) {
 	if err := c.loaded(s.now(), s.epoch.Load()); err != nil {
 		return nil, err
 	}
-	s.log.Info("coordinator partition loaded", zap.Int32("leader_epoch", s.epoch.Load()), zap.Int("records", records),
+	level := zap.InfoLevel
+	if records == 0 {
+		level = zap.DebugLevel // as all 50 are at a first start
+	}
+	s.log.Log(level, "coordinator partition loaded", zap.Int32("leader_epoch", s.epoch.Load()), zap.Int("records", records),
 		zap.Int64("offset", c.written), zap.Duration("dur", o.Clock.Monotonic()-started))
 	return c, nil
 }
