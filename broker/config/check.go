@@ -64,6 +64,10 @@ func (s *Snapshot) checkLogs() error {
 			return s.invalid(s.decider(k).Name, "%s", rule.allowed)
 		}
 	}
+	const dedupe = "log.cleaner.dedupe.buffer.size"
+	if s.value(dedupe).(int64) < 1<<20 {
+		return s.invalid(dedupe, "at least 1 MiB (1048576)")
+	}
 	codec := s.value("offsets.topic.compression.codec").(int64)
 	if codec < 0 || codec > 4 {
 		return s.invalid("offsets.topic.compression.codec", "0 (none), 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd)")

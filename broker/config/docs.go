@@ -82,3 +82,20 @@ func code(written string) string {
 
 // cell makes a text fit for a table.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+// BrokerKeys returns the names of the broker keys that begin with prefix, each with suffix appended: for shell
+// completion.
+func BrokerKeys(prefix, suffix string) []string { return brokerTable.names(prefix, suffix) }
+
+// TopicKeys returns the names of the topic keys likewise.
+func TopicKeys(prefix, suffix string) []string { return topicTable.names(prefix, suffix) }
+
+func (t *scopeKeys) names(prefix, suffix string) []string {
+	var names []string
+	for i := range t.keys {
+		if k := &t.keys[i]; !k.Internal && strings.HasPrefix(k.Name, prefix) {
+			names = append(names, k.Name+suffix)
+		}
+	}
+	return names
+}

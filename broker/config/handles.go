@@ -41,6 +41,10 @@ func boolean(name string) Handle[bool] {
 	return handle(name, func(s *Snapshot, k *Key) bool { b, _ := s.resolved(k).(bool); return b })
 }
 
+func double(name string) Handle[float64] {
+	return handle(name, func(s *Snapshot, k *Key) float64 { f, _ := s.resolved(k).(float64); return f })
+}
+
 func text(name string) Handle[string] {
 	return handle(name, func(s *Snapshot, k *Key) string { return format(s.resolved(k)) })
 }
@@ -77,28 +81,26 @@ var (
 	DeleteTopic             = boolean("delete.topic.enable")
 	NumPartitions           = integer("num.partitions")
 	ReplicationFactor       = integer("default.replication.factor")
-	MinInsyncReplicas       = integer("min.insync.replicas")
 	UncleanLeaderElection   = boolean("unclean.leader.election.enable")
 	FetchMaxBytes           = integer("fetch.max.bytes")
 	FetchSessionCacheSlots  = integer("max.incremental.fetch.session.cache.slots")
 	PartitionSizeLimit      = integer("max.request.partition.size.limit")
 	MessageDownconversion   = boolean("log.message.downconversion.enable")
 	ZooKeeperConnect        = text(zookeeperConnect)
-	ReplicaLagTimeMax       = span("replica.lag.time.max.ms")
 	HighWatermarkCheckpoint = span("replica.high.watermark.checkpoint.interval.ms")
 )
 
 // The keys of the logs that are not defaults of topic keys (those are in TopicLog).
 var (
-	RecoveryThreadsPerDir     = integer("num.recovery.threads.per.data.dir")
-	RetentionCheckInterval    = span("log.retention.check.interval.ms")
-	FlushCheckpointInterval   = span("log.flush.offset.checkpoint.interval.ms")
-	StartCheckpointInterval   = span("log.flush.start.offset.checkpoint.interval.ms")
-	CleanerEnable             = boolean("log.cleaner.enable")
-	CleanerBackoff            = span("log.cleaner.backoff.ms")
-	ProducerIDExpiration      = span("producer.id.expiration.ms")
-	MessageMaxBytes           = integer("message.max.bytes")
-	LogFlushSchedulerInterval = span("log.flush.scheduler.interval.ms")
+	RecoveryThreadsPerDir   = integer("num.recovery.threads.per.data.dir")
+	RetentionCheckInterval  = span("log.retention.check.interval.ms")
+	FlushCheckpointInterval = span("log.flush.offset.checkpoint.interval.ms")
+	StartCheckpointInterval = span("log.flush.start.offset.checkpoint.interval.ms")
+	CleanerEnable           = boolean("log.cleaner.enable")
+	CleanerDedupeBytes      = longInteger("log.cleaner.dedupe.buffer.size")
+	CleanerLoadFactor       = double("log.cleaner.io.buffer.load.factor")
+	CleanerBackoff          = span("log.cleaner.backoff.ms")
+	ProducerIDExpiration    = span("producer.id.expiration.ms")
 )
 
 // The keys of consumer groups and their offsets.

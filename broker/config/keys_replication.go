@@ -31,7 +31,7 @@ var replicationKeys = []Key{
 		Doc: "How long a fetch of a follower may wait."},
 	{Name: "replica.high.watermark.checkpoint.interval.ms", Type: Long, Default: "5000",
 		Doc: "How often high watermarks are written."},
-	{Name: "replica.lag.time.max.ms", Type: Long, Default: "30000",
+	{Name: "replica.lag.time.max.ms", Type: Long, Default: "30000", Standing: Accepted, Why: whyAlone,
 		Doc: "How long a follower may lag behind before it is out of sync."},
 	{Name: "replica.selector.class", Type: String, Default: none, Standing: Refused, Why: refuseJava,
 		Allow: []string{"", "org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector"},

@@ -263,6 +263,7 @@ func TestErrors(t *testing.T) {
 		{[]string{"process.roles=foo"}, `process.roles: "foo" given (--override); allowed: a comma-separated list of broker, controller`},
 		{[]string{zk, "process.roles=broker"}, `process.roles: "broker" given (--override); allowed: nothing beside zookeeper.connect: the broker is on ZooKeeper or it is not`},
 		{[]string{"queued.max.request.bytes=5"}, `queued.max.request.bytes: "5" given (--override); allowed: at least socket.request.max.bytes (104857600), or no limit (-1)`},
+		{[]string{"log.cleaner.dedupe.buffer.size=1"}, `log.cleaner.dedupe.buffer.size: "1" given (--override); allowed: at least 1 MiB (1048576)`},
 		{[]string{"max.connections.per.ip=0"}, `max.connections.per.ip: "0" given (--override); allowed: zero only if max.connections.per.ip.overrides is set`},
 		{[]string{"max.connections.per.ip.overrides=foo"}, `max.connections.per.ip.overrides: "foo" given (--override); allowed: host:limit, comma-separated`},
 		{[]string{"max.connections.per.ip.overrides=127.0.0.1:x"}, `max.connections.per.ip.overrides: "127.0.0.1:x" given (--override); allowed: host:limit, comma-separated ("x" is no limit)`},

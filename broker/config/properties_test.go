@@ -110,8 +110,8 @@ func TestFormatDouble(t *testing.T) {
 }
 
 func TestHandles(t *testing.T) {
-	s, _ := load(t, "log.flush.scheduler.interval.ms=9223372036854775807", "offsets.retention.minutes=5", "broker.rack=r1")
-	if d := LogFlushSchedulerInterval.Of(s); d != 1<<63-1 {
+	s, _ := load(t, "log.retention.check.interval.ms=9223372036854775807", "offsets.retention.minutes=5", "broker.rack=r1")
+	if d := RetentionCheckInterval.Of(s); d != 1<<63-1 {
 		t.Errorf("the longest duration is %v", d)
 	}
 	if d := OffsetsRetention.Of(s); d != 5*time.Minute {

@@ -23,7 +23,7 @@ const (
 	whyTiered           = "there is no tiered storage"
 	whyCordon           = "log directories cannot be closed to new partitions yet"
 	whyMoves            = "replicas are not moved between log directories yet"
-	whyCleaner          = "one cleaner thread with a fixed budget compacts"
+	whyCleaner          = "one cleaner thread compacts, as fast as it can"
 	whyFormat           = "everything is stored in record format 2"
 	whyProtocol         = "the version among brokers is that of Kafka 3.9"
 )
