@@ -21,6 +21,7 @@ import (
 // deletion is a topic's way out.
 type deletion struct {
 	pending  map[int32]map[int32]bool // replicas whose data is not known to be gone: broker → partitions
+	told     bool                     // every broker knows that the topic is gone
 	removing bool                     // the nodes are being removed
 	waiters  []func()
 }
@@ -163,8 +164,11 @@ func (m *Machine) startDeletion(t *topic) {
 	for id := range d.pending {
 		m.orderStops(t, id)
 	}
-	m.reign.orders.then = append(m.reign.orders.then, func() { m.releaseBlocked(t) })
-	m.maybeRemove(t)
+	m.reign.orders.told = append(m.reign.orders.told, func() {
+		d.told = true
+		m.releaseBlocked(t)
+		m.maybeRemove(t)
+	})
 }
 
 // orderStops tells a broker, if it lives, to stop and remove the replicas that it may still have.
@@ -251,10 +255,11 @@ func (m *Machine) stopsAnswered(id int32, stops []stop) func(kmsg.Response) {
 	}
 }
 
-// maybeRemove removes the nodes of a topic whose data is gone everywhere, when no commit for it is under way.
+// maybeRemove removes the nodes of a topic that no broker has or names any more, when no commit for it is under way. Kafka does not
+// wait for brokers without a replica; one that misses the news because the controller fails then names the topic for ever.
 func (m *Machine) maybeRemove(t *topic) {
 	d := t.deletion
-	if d == nil || d.removing || len(d.pending) > 0 || slices.ContainsFunc(t.parts, func(p partition) bool { return p.busy }) {
+	if d == nil || d.removing || !d.told || len(d.pending) > 0 || slices.ContainsFunc(t.parts, func(p partition) bool { return p.busy }) {
 		return
 	}
 	d.removing = true
@@ -292,13 +297,14 @@ func (m *Machine) maybeRemove(t *topic) {
 // removeWhatIsThere looks before it deletes: the tree is not as we thought, or a reply was lost.
 func (m *Machine) removeWhatIsThere(t *topic) {
 	m.list([]string{znode.TopicPath(t.name)}, nil, func(paths []string) {
-		roots := []string{znode.TopicConfigPath(t.name), znode.DeleteTopicPath(t.name)}
-		m.read(inReign, datas(roots...), func(nodes []store.Node) {
+		rest := []string{znode.TopicConfigPath(t.name), znode.DeleteTopicPath(t.name)}
+		m.read(inReign, datas(rest...), func(nodes []store.Node) {
 			slices.Reverse(paths) // children first
-			for _, n := range nodes {
-				if n.Exists {
-					paths = append(paths, n.Path)
-				}
+			if nodes[0].Exists {
+				paths = append(paths, rest[0])
+			}
+			if nodes[1].Exists && len(paths) == 0 {
+				paths = append(paths, rest[1]) // the mark goes when nothing else is left, or the next reign would revive the rest
 			}
 			m.deletePaths(t, paths)
 		})
@@ -325,7 +331,7 @@ func (m *Machine) list(level, found []string, then func([]string)) {
 	})
 }
 
-// deletePaths deletes nodes one by one, the mark last, and looks again until nothing is left.
+// deletePaths deletes nodes one by one and looks again until nothing is left.
 func (m *Machine) deletePaths(t *topic, paths []string) {
 	if len(paths) == 0 {
 		m.removed(t)

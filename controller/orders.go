@@ -15,6 +15,7 @@ type orders struct {
 	full      map[int32]bool         // brokers that get UpdateMetadata with everything
 	stops     map[int32][]stop       // StopReplica, by broker
 	then      []func()               // to be called when LeaderAndIsr and our own UpdateMetadata have been answered
+	told      []func()               // to be called when every broker has answered UpdateMetadata
 }
 
 // refSet is a list of partitions in the order in which they came, each once.
@@ -51,7 +52,7 @@ func newOrders() orders {
 }
 
 func (o *orders) empty() bool {
-	return len(o.states) == 0 && !o.updates() && len(o.stops) == 0 && len(o.then) == 0
+	return len(o.states) == 0 && !o.updates() && len(o.stops) == 0 && len(o.then) == 0 && len(o.told) == 0
 }
 
 // updates says whether every broker gets UpdateMetadata.
@@ -95,6 +96,7 @@ func (m *Machine) flush() {
 func (m *Machine) send(o *orders) {
 	r := m.reign
 	d := &delivery{then: o.then, versions: map[ref]int32{}, left: 1}
+	told := &delivery{then: o.told, left: 1}
 	live := r.liveBrokers()
 	some := r.metadataOf(o.metadata.list)
 	var all []kmsg.UpdateMetadataRequestTopicState
@@ -103,7 +105,7 @@ func (m *Machine) send(o *orders) {
 			for _, x := range s.list {
 				d.versions[x] = x.part().version
 			}
-			m.sendTo(id, r.stateRequest(m.id, id, s), d, m.statesAnswered(id, d))
+			m.sendTo(id, r.stateRequest(m.id, id, s), m.statesAnswered(id, d), d)
 		}
 		if o.updates() {
 			topics := some
@@ -113,14 +115,15 @@ func (m *Machine) send(o *orders) {
 				}
 				topics = all
 			}
-			var counted *delivery
+			waiting := []*delivery{told}
 			if id == m.id {
-				counted = d
+				waiting = append(waiting, d)
 			}
-			m.sendTo(id, r.metadataRequest(m.id, id, topics, live), counted, nil)
+			m.sendTo(id, r.metadataRequest(m.id, id, topics, live), nil, waiting...)
 		}
 		m.sendStops(id, o.stops[id])
 	}
+	m.delivered(told)
 	m.delivered(d)
 }
 
@@ -135,7 +138,7 @@ func (m *Machine) sendStops(id int32, all []stop) {
 		if remove {
 			answered = m.stopsAnswered(id, stops)
 		}
-		m.sendTo(id, m.reign.stopRequest(m.id, id, stops), nil, answered)
+		m.sendTo(id, m.reign.stopRequest(m.id, id, stops), answered)
 	}
 }
 
@@ -146,19 +149,20 @@ type delivery struct {
 	then     []func()
 }
 
-// sendTo gives one order. d, if any, waits for its answer; answered, if any, is called with it unless the broker is gone.
-func (m *Machine) sendTo(broker int32, req kmsg.Request, d *delivery, answered func(kmsg.Response)) {
-	if d != nil {
+// sendTo gives one order. answered, if any, is called with the answer unless the broker is gone; waiting count it.
+func (m *Machine) sendTo(broker int32, req kmsg.Request, answered func(kmsg.Response), waiting ...*delivery) {
+	for _, d := range waiting {
 		d.left++
 	}
 	id := m.expect(inReign, func(e Event) {
-		done := e.(SendDone)
-		reign := m.reign
+		done, reign := e.(SendDone), m.reign
 		if done.Err == nil && answered != nil {
 			answered(done.Response)
 		}
-		if d != nil && m.reign == reign {
-			m.delivered(d)
+		for _, d := range waiting {
+			if m.reign == reign {
+				m.delivered(d)
+			}
 		}
 	})
 	m.do(Send{id, broker, req})
@@ -176,12 +180,15 @@ func (m *Machine) delivered(d *delivery) {
 			topics[x.t] = len(x.t.awaits) > 0
 		}
 	}
+	reign := m.reign
 	for t, awaited := range topics {
 		if awaited {
 			m.checkAwaits(t)
 		}
 	}
 	for _, f := range d.then {
-		f()
+		if m.reign == reign {
+			f()
+		}
 	}
 }

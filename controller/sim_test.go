@@ -338,15 +338,18 @@ func (s *sim) run(steps int) {
 		if s.rand.IntN(30) == 0 {
 			s.ask()
 		}
-		if s.invariants(); s.t.Failed() {
+		if i%7 == 0 {
+			s.invariants()
+		}
+		if s.t.Failed() {
 			s.t.Fatalf("at step %d", i)
 		}
 	}
 	s.chaos = false
 	for range 40 {
 		for s.step() {
-			s.invariants()
 		}
+		s.invariants()
 		s.clock.Advance(500 * time.Millisecond)
 	}
 	s.inOrder()
@@ -445,9 +448,12 @@ func (s *sim) inOrder() {
 	}
 }
 
-// TestSimulation plays many seeds; GREGOR_SEED=n plays one.
+// TestSimulation plays many seeds, GREGOR_SEEDS of them if that is set; GREGOR_SEED=n plays one.
 func TestSimulation(t *testing.T) {
-	first, count := rand.Uint64N(1<<32), uint64(60)
+	first, count := rand.Uint64N(1<<32), uint64(30)
+	if n, err := strconv.ParseUint(os.Getenv("GREGOR_SEEDS"), 10, 64); err == nil {
+		count = n
+	}
 	if text := os.Getenv("GREGOR_SEED"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
