@@ -19,8 +19,11 @@ import (
 	"github.com/gregor-broker/gregor/wire/clock"
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/goleak"
 	"go.uber.org/zap"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	planeBroker   = 1
@@ -142,7 +145,10 @@ func (p *plane) announce(name string, id log.TopicID, partitions int, leader int
 	state.Topic, state.TopicID = name, id
 	for i := range partitions {
 		ps := kmsg.NewUpdateMetadataRequestTopicPartition()
-		ps.Partition, ps.Leader, ps.LeaderEpoch = int32(i), leader, 7
+		ps.Partition, ps.Leader = int32(i), leader
+		if leader != planeBroker {
+			ps.LeaderEpoch = 7
+		}
 		ps.ISR, ps.Replicas = []int32{leader}, []int32{leader}
 		state.PartitionStates = append(state.PartitionStates, ps)
 	}
