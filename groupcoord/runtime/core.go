@@ -115,17 +115,16 @@ func (c *core) admit(now Time) error {
 		return err
 	}
 	limit := c.log.MaxBatchBytes(c.partition)
-	if !c.out.split {
-		total := record.HeaderSize
-		for _, s := range c.out.records {
-			total += recordBytes(s)
-		}
-		if total > limit {
-			return ErrTooLarge
-		}
-		if c.bytes+total > limit {
-			c.append()
-		}
+	total, largest := record.HeaderSize, 0
+	for _, s := range c.out.records {
+		total += recordBytes(s)
+		largest = max(largest, recordBytes(s))
+	}
+	if total > limit && !c.out.split || record.HeaderSize+largest > limit {
+		return ErrTooLarge
+	}
+	if c.bytes+total > limit && !c.out.split {
+		c.append() // the records of one call stay together
 	}
 	wallMs := now.WallMs()
 	for _, s := range c.out.records {

@@ -194,6 +194,9 @@ func TestBatchesStayBelowTheLimit(t *testing.T) {
 		if err := <-b.put(&put{key: "many", size: 100, values: 20}); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("many that belong together: %v", err)
 		}
+		if err := <-b.put(&put{key: "large", size: 1000, split: true}); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("one record above the limit, split: %v", err)
+		}
 		if len(b.all[0].orders) != 0 {
 			t.Error("what was refused was applied")
 		}
