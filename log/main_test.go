@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -209,3 +210,6 @@ func copyIn(t testing.TB, to vfs.FS, from, dir string) {
 		t.Fatal(err)
 	}
 }
+
+// yield lets other goroutines run.
+func yield() { runtime.Gosched() }

@@ -62,9 +62,11 @@ func (s *syncer) loop() {
 func (s *syncer) round() {
 	s.mu.Lock()
 	waiting := s.mu.waiting
-	if len(waiting) > 0 {
-		s.mu.waiting = map[*Log][]chan error{}
+	if len(waiting) == 0 {
+		s.mu.Unlock()
+		return
 	}
+	s.mu.waiting = map[*Log][]chan error{}
 	s.mu.Unlock()
 	for l, waiters := range waiting {
 		err := l.flushNow()

@@ -3,7 +3,6 @@ package log
 import (
 	"errors"
 	"io/fs"
-	"math"
 	"slices"
 
 	"go.uber.org/zap"
@@ -243,12 +242,9 @@ func (l *Log) DeleteOldSegments() (int, error) {
 // expired counts the segments from the oldest on that may go. The caller holds mu.
 func (l *Log) expired(segs []*segment.Segment) (int, error) {
 	c, v, now := l.config.Load(), l.pub.view(), l.dir.nowMs()
-	excess := int64(math.MinInt64)
+	excess := int64(-1) // bytes above retention.bytes
 	if c.Delete && c.RetentionBytes >= 0 {
-		excess = -c.RetentionBytes
-		for _, s := range segs {
-			excess += s.Size()
-		}
+		excess = l.Size() - c.RetentionBytes
 	}
 	n := 0
 	for i, s := range segs {
@@ -259,7 +255,7 @@ func (l *Log) expired(segs []*segment.Segment) (int, error) {
 		if end > v.HighWatermark || i+1 == len(segs) && s.Size() == 0 {
 			break
 		}
-		tooBig := excess-s.Size() >= 0
+		tooBig := excess >= s.Size()
 		if tooBig {
 			excess -= s.Size()
 		}
