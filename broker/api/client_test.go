@@ -14,7 +14,7 @@ import (
 func (p *plane) kgoClient(opts ...kgo.Opt) *kgo.Client {
 	p.t.Helper()
 	c, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers("broker-1:9092"),
+		kgo.SeedBrokers("broker-1:9092"), kgo.MetadataMinAge(10 * time.Millisecond),
 		kgo.Dialer(func(context.Context, string, string) (net.Conn, error) { return p.dial(), nil }),
 	}, opts...)...)
 	if err != nil {

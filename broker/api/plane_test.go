@@ -37,7 +37,8 @@ type plane struct {
 	services *Services
 	configs  map[string]*log.Config
 	dial     func() net.Conn
-	topics   byte // made so far
+	topics   byte  // made so far
+	brokers  int32 // in the metadata: a second one once it leads something
 }
 
 func newPlane(t testing.TB) *plane {
@@ -135,7 +136,10 @@ func (p *plane) topic(name string, partitions int) log.TopicID {
 func (p *plane) announce(name string, id log.TopicID, partitions int, leader int32) {
 	update := kmsg.NewPtrUpdateMetadataRequest()
 	update.ControllerID = planeBroker
-	for _, b := range []int32{planeBroker, 2} {
+	if leader == 2 {
+		p.brokers = 2
+	}
+	for b := int32(planeBroker); b <= max(planeBroker, p.brokers); b++ {
 		live := kmsg.NewUpdateMetadataRequestLiveBroker()
 		live.ID = b
 		live.Endpoints = []kmsg.UpdateMetadataRequestLiveBrokerEndpoint{{ListenerName: planeListener, Host: map[int32]string{1: "broker-1", 2: "broker-2"}[b], Port: 9092}}
