@@ -16,6 +16,9 @@ const (
 	// stale is how long a session must be unused to be evicted by any new one, and how old to be evicted by a larger
 	// one (KafkaBroker.MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
 	stale = 2 * time.Minute
+	// maxPartitions is how many partitions all sessions of a shard may hold, about 32 MiB of them. What does not fit is
+	// fetched without a session, at the price of larger requests. Kafka has no such limit.
+	maxPartitions = 1 << 17
 )
 
 // Cache holds the sessions. Safe for concurrent use.
@@ -32,8 +35,9 @@ type Cache struct {
 // shard holds the sessions whose ids are in its range. Eviction looks at all of them: there are 125 with the default
 // of 1,000 slots, and it happens only when a session is to be made and the shard is full.
 type shard struct {
-	mu       sync.Mutex
-	sessions map[int32]*entry
+	mu         sync.Mutex
+	sessions   map[int32]*entry
+	partitions int // of all sessions
 }
 
 // entry is a session's place in the cache; guarded by the shard's mutex.
@@ -91,8 +95,16 @@ func (c *Cache) get(id int32) *session {
 func (c *Cache) remove(id int32) {
 	if s := c.shardOf(id); s != nil {
 		s.mu.Lock()
-		delete(s.sessions, id)
+		s.remove(id)
 		s.mu.Unlock()
+	}
+}
+
+// remove takes a session out, if it is there. The caller holds mu.
+func (s *shard) remove(id int32) {
+	if e := s.sessions[id]; e != nil {
+		s.partitions -= e.size
+		delete(s.sessions, id)
 	}
 }
 
@@ -110,14 +122,21 @@ func (c *Cache) Partitions(id int32) int {
 	return 0
 }
 
-// touch notes that a session was used and how large it is now.
+// touch notes that a session was used and how large it is now. One that has outgrown the shard is forgotten: its client
+// is told so when it comes again.
 func (c *Cache) touch(id int32, size int) {
 	now := c.clock.Monotonic()
 	s := c.shardOf(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.sessions[id]; e != nil {
-		e.touch(now, size)
+	e := s.sessions[id]
+	if e == nil {
+		return
+	}
+	s.partitions += size - e.size
+	e.touch(now, size)
+	if s.partitions > maxPartitions {
+		s.remove(id)
 	}
 }
 
@@ -135,7 +154,7 @@ func (c *Cache) create(privileged, byID bool, size int, fill func(*session)) int
 	s := &c.shards[n]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.sessions) >= c.slots && !s.evict(privileged, size, now) {
+	if s.partitions+size > maxPartitions || len(s.sessions) >= c.slots && !s.evict(privileged, size, now) {
 		return NoSession
 	}
 	id := s.newID(n)
@@ -143,6 +162,7 @@ func (c *Cache) create(privileged, byID bool, size int, fill func(*session)) int
 	fill(e.session)
 	e.touch(now, size)
 	s.sessions[id] = e
+	s.partitions += size
 	return id
 }
 
@@ -186,7 +206,7 @@ func (s *shard) evict(privileged bool, size int, now time.Duration) bool {
 	case least == nil, least.worthMore(privileged, size):
 		return false
 	}
-	delete(s.sessions, victim.session.id)
+	s.remove(victim.session.id)
 	return true
 }
 

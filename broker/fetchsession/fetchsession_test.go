@@ -273,6 +273,34 @@ func TestEviction(t *testing.T) {
 	}
 }
 
+// TestSessionsAreBounded: what is too large gets no session, and one that grows too large loses it.
+func TestSessionsAreBounded(t *testing.T) {
+	c, _ := newTestCache()
+	many := func(n int) []Partition {
+		ps := make([]Partition, n)
+		for i := range ps {
+			ps[i].Key = key(int32(i))
+		}
+		return ps
+	}
+	x, _ := c.Open(&Request{Epoch: 0, Partitions: many(maxPartitions + 1)})
+	if id, _ := x.Finish(make([]Result, maxPartitions+1)); id != NoSession {
+		t.Error("a session larger than a shard was made")
+	}
+	id := start(t, c, want(0))
+	if _, code := c.Open(&Request{SessionID: id, Epoch: 1, Partitions: many(maxPartitions + 1)}); code != 0 {
+		t.Errorf("code %d", code)
+	}
+	if _, code := c.Open(&Request{SessionID: id, Epoch: 2}); code != kerr.FetchSessionIDNotFound.Code {
+		t.Errorf("code %d after the session outgrew its shard", code)
+	}
+	for i := range c.shards {
+		if n := c.shards[i].partitions; n != 0 {
+			t.Errorf("shard %d counts %d partitions without sessions", i, n)
+		}
+	}
+}
+
 func TestNoSlots(t *testing.T) {
 	c := NewCache(shardCount-1, clock.NewFake(time.UnixMilli(0)))
 	x, _ := c.Open(&Request{Epoch: 0, Partitions: want(0)})
