@@ -1,0 +1,160 @@
+package api
+
+import (
+	"slices"
+
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/controller"
+	"github.com/gregor-broker/gregor/log"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Metadata tells where the brokers are and who leads which partition, and creates topics that it is asked for where
+// that is allowed.
+// v0 an empty list means all topics · v1 null means all, empty none · v4 auto-creation by the request's leave
+// · v5 offline replicas · v7 leader epochs · v8 authorised operations · v10 topic ids in the answer · v12 asked by id
+// · v13 top-level error.
+// Errors per topic: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION, LEADER_NOT_AVAILABLE,
+// LISTENER_NOT_FOUND. After KafkaApis.handleTopicMetadataRequest.
+var metadataAPI = Entry{
+	Key: kmsg.Metadata, ZooKeeper: v(0, 12), Kafka4: v(0, 13),
+	Access: on(kmsg.ACLResourceTypeTopic, kmsg.ACLOperationDescribe), Cost: 16, Runs: onProcessor,
+	Serve: serveMetadata,
+}
+
+// notAsked is the value of authorised operations that were not asked for (KIP-430).
+const notAsked = -2147483648
+
+func serveMetadata(s *Services, c *Call, request kmsg.Request) {
+	r := request.(*kmsg.MetadataRequest)
+	all := r.Topics == nil || r.Version == 0 && len(r.Topics) == 0
+	image := s.Metadata.Image()
+	response := kmsg.NewPtrMetadataResponse()
+	response.ClusterID = &s.ClusterID
+	response.ControllerID = image.Controller
+	response.AuthorizedOperations = notAsked
+	if r.IncludeClusterAuthorizedOperations && r.Version >= 8 && r.Version <= 10 {
+		response.AuthorizedOperations = allOperations(kmsg.ACLResourceTypeCluster)
+	}
+	for _, b := range image.Brokers() {
+		if e, ok := s.Endpoint(b, c.Listener(), c.Local()); ok {
+			response.Brokers = append(response.Brokers, kmsg.MetadataResponseBroker{
+				NodeID: b.ID, Host: e.Host, Port: e.Port, Rack: b.Rack,
+			})
+		}
+	}
+	if all {
+		names := image.TopicNames()
+		response.Topics = make([]kmsg.MetadataResponseTopic, 0, len(names))
+		for _, name := range names {
+			response.Topics = append(response.Topics, s.metadataOf(c, image, image.Topic(name), r))
+		}
+		c.Reply(response)
+		return
+	}
+	var missing []string
+	for _, asked := range r.Topics {
+		topic, answer := find(image, asked, r.Version)
+		if topic != nil {
+			answer = s.metadataOf(c, image, topic, r)
+		} else if answer.ErrorCode == kerr.UnknownTopicOrPartition.Code && s.mayCreate(r) {
+			missing = append(missing, *asked.Topic)
+		}
+		response.Topics = append(response.Topics, answer)
+	}
+	if len(missing) == 0 {
+		c.Reply(response)
+		return
+	}
+	s.autoCreate(missing, func(codes map[string]int16) {
+		for i := range response.Topics {
+			t := &response.Topics[i]
+			if t.Topic == nil || t.ErrorCode != kerr.UnknownTopicOrPartition.Code {
+				continue
+			}
+			if code, ok := codes[*t.Topic]; ok {
+				t.ErrorCode = code
+			}
+		}
+		c.Reply(response)
+	})
+}
+
+// find looks a topic up as it was asked for; where there is none it returns the answer that says so.
+func find(image *metadata.Image, asked kmsg.MetadataRequestTopic, version int16) (*metadata.Topic, kmsg.MetadataResponseTopic) {
+	answer := kmsg.NewMetadataResponseTopic()
+	answer.AuthorizedOperations = notAsked
+	if id := log.TopicID(asked.TopicID); version >= 12 && asked.Topic == nil {
+		answer.TopicID = id
+		answer.ErrorCode = kerr.UnknownTopicID.Code
+		return image.TopicByID(id), answer
+	}
+	if asked.Topic == nil {
+		answer.Topic = new(string)
+		answer.ErrorCode = kerr.InvalidTopicException.Code
+		return nil, answer
+	}
+	answer.Topic = asked.Topic
+	answer.IsInternal = metadata.IsInternal(*asked.Topic)
+	answer.ErrorCode = kerr.UnknownTopicOrPartition.Code
+	if topic := image.Topic(*asked.Topic); topic != nil {
+		return topic, answer
+	}
+	if metadata.ValidTopicName(*asked.Topic) != nil {
+		answer.ErrorCode = kerr.InvalidTopicException.Code
+	}
+	return nil, answer
+}
+
+func (s *Services) metadataOf(c *Call, image *metadata.Image, t *metadata.Topic, r *kmsg.MetadataRequest) kmsg.MetadataResponseTopic {
+	answer := kmsg.NewMetadataResponseTopic()
+	answer.Topic = &t.Name
+	answer.TopicID = t.ID
+	answer.IsInternal = metadata.IsInternal(t.Name)
+	answer.AuthorizedOperations = notAsked
+	if r.IncludeTopicAuthorizedOperations {
+		answer.AuthorizedOperations = allOperations(kmsg.ACLResourceTypeTopic)
+	}
+	answer.Partitions = make([]kmsg.MetadataResponseTopicPartition, 0, len(t.Partitions))
+	for i := range t.Partitions {
+		p := &t.Partitions[i]
+		if !p.Exists() {
+			continue
+		}
+		answer.Partitions = append(answer.Partitions, kmsg.MetadataResponseTopicPartition{
+			ErrorCode: c.Code(s.reachable(c, image, p)), Partition: int32(i), Leader: p.Leader, LeaderEpoch: p.LeaderEpoch,
+			Replicas: p.Replicas, ISR: p.ISR, OfflineReplicas: p.Offline,
+		})
+	}
+	return answer
+}
+
+// reachable says why a client on c's listener cannot reach the leader of p, nil if it can.
+func (s *Services) reachable(c *Call, image *metadata.Image, p *metadata.Partition) error {
+	leader := image.Broker(p.Leader)
+	if leader == nil {
+		return kerr.LeaderNotAvailable
+	}
+	if _, ok := s.Endpoint(leader, c.Listener(), c.Local()); !ok {
+		return kerr.ListenerNotFound
+	}
+	return nil
+}
+
+func (s *Services) mayCreate(r *kmsg.MetadataRequest) bool {
+	return config.AutoCreateTopics.Of(s.Config) && (r.Version < 4 || r.AllowAutoTopicCreation)
+}
+
+// autoCreate asks the controller for topics and hands on what Metadata says of each meanwhile: the client asks again.
+func (s *Services) autoCreate(topics []string, done func(map[string]int16)) {
+	slices.Sort(topics)
+	s.Controller.AutoCreate(slices.Compact(topics), func(created []controller.AutoCreated) {
+		codes := make(map[string]int16, len(created))
+		for _, t := range created {
+			codes[t.Topic] = t.Code
+		}
+		done(codes)
+	})
+}

@@ -1,0 +1,66 @@
+package api
+
+import (
+	"regexp"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// ApiVersions tells a client what is served. Its response header is v0 at every version, so that a client that cannot
+// know our versions yet can read it (KIP-511).
+// v3 client software name and version, flexible · v5 the cluster and node that the client expects (KIP-1242).
+// Errors: UNSUPPORTED_VERSION, INVALID_REQUEST, REBOOTSTRAP_REQUIRED.
+var apiVersions = Entry{
+	Key: kmsg.ApiVersions, ZooKeeper: v(0, 4), Kafka4: v(0, 5),
+	Access: anyone, Cost: 4, Runs: onProcessor,
+	Serve: serveApiVersions,
+}
+
+// softwareName is what a client may call itself and its version (ApiVersionsRequest of Apache Kafka).
+var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)
+
+func serveApiVersions(s *Services, c *Call, request kmsg.Request) {
+	r := request.(*kmsg.ApiVersionsRequest)
+	response := kmsg.NewPtrApiVersionsResponse()
+	response.ErrorCode = checkApiVersions(s, r)
+	if response.ErrorCode == 0 {
+		response.ApiKeys = s.APIs.advertised()
+		response.FinalizedFeaturesEpoch = 0
+	}
+	c.Reply(response)
+}
+
+func checkApiVersions(s *Services, r *kmsg.ApiVersionsRequest) int16 {
+	if r.Version >= 3 && !(softwareName.MatchString(r.ClientSoftwareName) && softwareName.MatchString(r.ClientSoftwareVersion)) {
+		return kerr.InvalidRequest.Code
+	}
+	if r.ClusterID != nil && *r.ClusterID != s.ClusterID || r.Version >= 5 && r.NodeID >= 0 && r.NodeID != s.BrokerID {
+		return kerr.RebootstrapRequired.Code
+	}
+	return 0
+}
+
+func (t *Table) advertised() []kmsg.ApiVersionsResponseApiKey {
+	keys := make([]kmsg.ApiVersionsResponseApiKey, 0, len(t.byKey))
+	for _, e := range t.Entries() {
+		served := e.Served(t.embedded)
+		keys = append(keys, kmsg.ApiVersionsResponseApiKey{
+			ApiKey: e.Key.Int16(), MinVersion: served.Min, MaxVersion: served.Max,
+		})
+	}
+	return keys
+}
+
+// unsupportedApiVersions answers a version of ApiVersions that is newer than ours: in the form of version 0, with our
+// range, so that the client asks again.
+func (c *Call) unsupportedApiVersions(s *Services) {
+	served := s.APIs.Versions(kmsg.ApiVersions.Int16())
+	response := kmsg.NewPtrApiVersionsResponse()
+	response.Version = 0
+	response.ErrorCode = kerr.UnsupportedVersion.Code
+	response.ApiKeys = []kmsg.ApiVersionsResponseApiKey{
+		{ApiKey: kmsg.ApiVersions.Int16(), MinVersion: served.Min, MaxVersion: served.Max},
+	}
+	c.reply(response)
+}

@@ -1,0 +1,87 @@
+package api
+
+import (
+	"strconv"
+
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/wire/errcode"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// DescribeConfigs tells the configuration of topics and of this broker, with where each value comes from.
+// v1 source and synonyms · v3 type and documentation · v4 flexible.
+// Errors per resource: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST. After ConfigHelper.
+var describeConfigs = Entry{
+	Key: kmsg.DescribeConfigs, ZooKeeper: v(0, 4), Kafka4: v(1, 4),
+	Access: on(kmsg.ACLResourceTypeTopic, kmsg.ACLOperationDescribeConfigs), Cost: 32, Runs: onHandler,
+	Serve: serveDescribeConfigs,
+}
+
+func serveDescribeConfigs(s *Services, c *Call, request kmsg.Request) {
+	r := request.(*kmsg.DescribeConfigsRequest)
+	response := kmsg.NewPtrDescribeConfigsResponse()
+	for _, asked := range r.Resources {
+		answer := kmsg.NewDescribeConfigsResponseResource()
+		answer.ResourceType, answer.ResourceName = asked.ResourceType, asked.ResourceName
+		rows, err := s.describe(asked)
+		answer.ErrorCode, answer.ErrorMessage = c.Code(err), errcode.Message(err)
+		for i := range rows {
+			answer.Configs = append(answer.Configs, describedRow(&rows[i], r))
+		}
+		response.Resources = append(response.Resources, answer)
+	}
+	c.Reply(response)
+}
+
+func (s *Services) describe(r kmsg.DescribeConfigsRequestResource) ([]config.Row, error) {
+	switch r.ResourceType {
+	case kmsg.ConfigResourceTypeTopic:
+		if err := metadata.ValidTopicName(r.ResourceName); err != nil {
+			return nil, err
+		}
+		if s.Metadata.Image().Topic(r.ResourceName) == nil {
+			return nil, errNoSuchTopic
+		}
+		return config.DescribeTopic(s.Config, s.Controller.TopicConfigs(r.ResourceName), r.ConfigNames), nil
+	case kmsg.ConfigResourceTypeBroker:
+		return s.describeBroker(r)
+	}
+	return nil, errOtherResource
+}
+
+func (s *Services) describeBroker(r kmsg.DescribeConfigsRequestResource) ([]config.Row, error) {
+	if r.ResourceName == "" {
+		return nil, nil // the cluster-wide defaults, of which there are none while broker configuration is static
+	}
+	id, err := strconv.ParseInt(r.ResourceName, 10, 32)
+	if err != nil {
+		return nil, errcode.Newf(kerr.InvalidRequest, "broker id must be an integer, but it is: %s", r.ResourceName)
+	}
+	if int32(id) != s.BrokerID {
+		return nil, errcode.Newf(kerr.InvalidRequest,
+			"unexpected broker id, expected %d or empty string, but received %d", s.BrokerID, id)
+	}
+	return config.DescribeBroker(s.Config, r.ConfigNames), nil
+}
+
+func describedRow(row *config.Row, r *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {
+	answer := kmsg.NewDescribeConfigsResponseResourceConfig()
+	answer.Name, answer.Value = row.Name, row.Value
+	answer.ReadOnly, answer.IsSensitive = row.ReadOnly, row.Sensitive
+	answer.IsDefault = row.Source == config.SourceDefault
+	answer.Source = kmsg.ConfigSource(row.Source)
+	answer.ConfigType = kmsg.ConfigType(row.Type)
+	if r.IncludeDocumentation {
+		answer.Documentation = &row.Doc
+	}
+	if r.IncludeSynonyms {
+		for _, synonym := range row.Synonyms {
+			answer.ConfigSynonyms = append(answer.ConfigSynonyms, kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{
+				Name: synonym.Name, Value: synonym.Value, Source: kmsg.ConfigSource(synonym.Source),
+			})
+		}
+	}
+	return answer
+}

@@ -1,0 +1,40 @@
+package api
+
+import (
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/wire/errcode"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// AlterConfigs replaces all of a topic's configuration: a key that is not named goes back to its default.
+// Errors per resource: UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
+var alterConfigs = Entry{
+	Key: kmsg.AlterConfigs, ZooKeeper: v(0, 2), Kafka4: v(0, 2),
+	Access: on(kmsg.ACLResourceTypeTopic, kmsg.ACLOperationAlterConfigs), Cost: 8, Runs: onHandler,
+	Serve: serveAlterConfigs,
+}
+
+func serveAlterConfigs(s *Services, c *Call, request kmsg.Request) {
+	r := request.(*kmsg.AlterConfigsRequest)
+	resources := make([]resource, len(r.Resources))
+	for i, res := range r.Resources {
+		resources[i] = resource{res.ResourceType, res.ResourceName}
+	}
+	change := func(i int, _ map[string]string) (map[string]string, error) {
+		values := make([]config.Change, 0, len(r.Resources[i].Configs))
+		for _, k := range r.Resources[i].Configs {
+			values = append(values, config.Change{Name: k.Name, Op: config.Set, Value: k.Value})
+		}
+		return config.ReplaceTopic(s.Config, values)
+	}
+	s.alterResources(resources, r.ValidateOnly, change, func(results []error) {
+		response := kmsg.NewPtrAlterConfigsResponse()
+		for i, err := range results {
+			answer := kmsg.NewAlterConfigsResponseResource()
+			answer.ResourceType, answer.ResourceName = resources[i].kind, resources[i].name
+			answer.ErrorCode, answer.ErrorMessage = c.Code(err), errcode.Message(err)
+			response.Resources = append(response.Resources, answer)
+		}
+		c.Reply(response)
+	})
+}

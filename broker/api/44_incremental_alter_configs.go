@@ -1,0 +1,40 @@
+package api
+
+import (
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/wire/errcode"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// IncrementalAlterConfigs changes single keys of a topic's configuration (KIP-339).
+// Errors per resource: UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
+var incrementalAlterConfigs = Entry{
+	Key: kmsg.IncrementalAlterConfigs, ZooKeeper: v(0, 1), Kafka4: v(0, 1),
+	Access: on(kmsg.ACLResourceTypeTopic, kmsg.ACLOperationAlterConfigs), Cost: 8, Runs: onHandler,
+	Serve: serveIncrementalAlterConfigs,
+}
+
+func serveIncrementalAlterConfigs(s *Services, c *Call, request kmsg.Request) {
+	r := request.(*kmsg.IncrementalAlterConfigsRequest)
+	resources := make([]resource, len(r.Resources))
+	for i, res := range r.Resources {
+		resources[i] = resource{res.ResourceType, res.ResourceName}
+	}
+	change := func(i int, old map[string]string) (map[string]string, error) {
+		changes := make([]config.Change, 0, len(r.Resources[i].Configs))
+		for _, k := range r.Resources[i].Configs {
+			changes = append(changes, config.Change{Name: k.Name, Op: config.Op(k.Op), Value: k.Value})
+		}
+		return config.AlterTopic(s.Config, old, changes)
+	}
+	s.alterResources(resources, r.ValidateOnly, change, func(results []error) {
+		response := kmsg.NewPtrIncrementalAlterConfigsResponse()
+		for i, err := range results {
+			answer := kmsg.NewIncrementalAlterConfigsResponseResource()
+			answer.ResourceType, answer.ResourceName = resources[i].kind, resources[i].name
+			answer.ErrorCode, answer.ErrorMessage = c.Code(err), errcode.Message(err)
+			response.Resources = append(response.Resources, answer)
+		}
+		c.Reply(response)
+	})
+}

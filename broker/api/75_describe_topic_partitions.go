@@ -1,0 +1,109 @@
+package api
+
+import (
+	"slices"
+
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/wire/errcode"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// DescribeTopicPartitions describes topics a page at a time, in the order of their names (KIP-966). There are no
+// eligible leader replicas to tell: the fields are null.
+// Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION per topic; INVALID_REQUEST closes over a bad cursor.
+// After DescribeTopicPartitionsRequestHandler.
+var describeTopicPartitions = Entry{
+	Key: kmsg.DescribeTopicPartitions, ZooKeeper: none, Kafka4: v(0, 0),
+	Access: on(kmsg.ACLResourceTypeTopic, kmsg.ACLOperationDescribe), Cost: 16, Runs: onHandler,
+	Serve: serveDescribeTopicPartitions,
+}
+
+func serveDescribeTopicPartitions(s *Services, c *Call, request kmsg.Request) {
+	r := request.(*kmsg.DescribeTopicPartitionsRequest)
+	image := s.Metadata.Image()
+	response := kmsg.NewPtrDescribeTopicPartitionsResponse()
+	if r.Cursor != nil && r.Cursor.Partition < 0 {
+		c.Close("a cursor with a negative partition")
+		return
+	}
+	limit := config.PartitionSizeLimit.Of(s.Config)
+	if r.ResponsePartitionLimit > 0 {
+		limit = min(limit, int(r.ResponsePartitionLimit))
+	}
+	for _, name := range pageTopics(image, r) {
+		first := int32(0)
+		if r.Cursor != nil && r.Cursor.Topic == name {
+			first = r.Cursor.Partition
+		}
+		if limit == 0 {
+			response.NextCursor = cursorAt(name, first)
+			break
+		}
+		answer, next := s.topicPage(c, image, name, first, limit)
+		response.Topics = append(response.Topics, answer)
+		limit -= len(answer.Partitions)
+		if next >= 0 {
+			response.NextCursor = cursorAt(name, next)
+			break
+		}
+	}
+	c.Reply(response)
+}
+
+// pageTopics returns the asked names, or all, from the cursor's topic on.
+func pageTopics(image *metadata.Image, r *kmsg.DescribeTopicPartitionsRequest) []string {
+	var names []string
+	if len(r.Topics) == 0 {
+		names = image.TopicNames()
+	}
+	for _, t := range r.Topics {
+		names = append(names, t.Topic)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if r.Cursor != nil {
+		names = slices.DeleteFunc(names, func(name string) bool { return name < r.Cursor.Topic })
+	}
+	return names
+}
+
+func cursorAt(topic string, partition int32) *kmsg.DescribeTopicPartitionsResponseNextCursor {
+	cursor := kmsg.NewDescribeTopicPartitionsResponseNextCursor()
+	cursor.Topic, cursor.Partition = topic, partition
+	return &cursor
+}
+
+// topicPage describes up to limit partitions of a topic from first on, and says which comes next, -1 for none.
+func (s *Services) topicPage(c *Call, image *metadata.Image, name string, first int32, limit int) (kmsg.DescribeTopicPartitionsResponseTopic, int32) {
+	answer := kmsg.NewDescribeTopicPartitionsResponseTopic()
+	answer.Topic = &name
+	answer.AuthorizedOperations = notAsked
+	t := image.Topic(name)
+	if t == nil {
+		err := error(kerr.UnknownTopicOrPartition)
+		if bad := metadata.ValidTopicName(name); bad != nil {
+			err = bad
+		}
+		answer.ErrorCode = errcode.Of(err)
+		return answer, -1
+	}
+	answer.TopicID = t.ID
+	answer.IsInternal = metadata.IsInternal(name)
+	answer.AuthorizedOperations = allOperations(kmsg.ACLResourceTypeTopic)
+	for i := first; int(i) < len(t.Partitions); i++ {
+		if len(answer.Partitions) == limit {
+			return answer, i
+		}
+		p := t.Partition(i)
+		if p == nil {
+			continue
+		}
+		answer.Partitions = append(answer.Partitions, kmsg.DescribeTopicPartitionsResponseTopicPartition{
+			ErrorCode: c.Code(s.reachable(c, image, p)), Partition: i, LeaderID: p.Leader, LeaderEpoch: p.LeaderEpoch,
+			Replicas: p.Replicas, ISR: p.ISR, OfflineReplicas: p.Offline,
+		})
+	}
+	return answer, -1
+}

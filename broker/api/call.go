@@ -1,0 +1,73 @@
+package api
+
+import (
+	"net/netip"
+
+	"github.com/gregor-broker/gregor/wire"
+	"github.com/gregor-broker/gregor/wire/errcode"
+	"github.com/gregor-broker/gregor/wire/frame"
+	"github.com/gregor-broker/gregor/wire/payload"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Call is one request on its way to its answer. Exactly one of Reply, ReplyParts, NoReply and Close must be called,
+// once, from any goroutine.
+type Call struct {
+	request  *wire.Request
+	Version  int16
+	ClientID string
+}
+
+func newCall(r *wire.Request) *Call {
+	c := &Call{request: r, Version: r.Header.Version}
+	if r.Header.ClientID != nil {
+		c.ClientID = *r.Header.ClientID
+	}
+	return c
+}
+
+// Listener is the name of the listener that the request came in on.
+func (c *Call) Listener() string { return c.request.Conn.Listener() }
+
+// Remote is the client's address.
+func (c *Call) Remote() netip.AddrPort { return c.request.Conn.RemoteAddr() }
+
+// Local is our end of the client's connection.
+func (c *Call) Local() netip.AddrPort { return c.request.Conn.LocalAddr() }
+
+// Dead says whether the client is gone, so that a delayed operation may give up.
+func (c *Call) Dead() bool { return c.request.Dead() }
+
+// Code returns what err is answered as in this request's version.
+func (c *Call) Code(err error) int16 {
+	return errcode.Versioned(c.request.Header.Key, c.Version, errcode.Of(err))
+}
+
+// Reply answers with r, whose version it sets.
+func (c *Call) Reply(r kmsg.Response) {
+	r.SetVersion(c.Version)
+	c.reply(r)
+}
+
+// reply answers with r in the version that r has, which differs from the request's only where ApiVersions says so.
+func (c *Call) reply(r kmsg.Response) {
+	buf := c.request.Buffer(smallReply)
+	buf = frame.AppendResponseHeader(buf, r.Key(), r.GetVersion(), c.request.Header.CorrelationID)
+	c.request.Reply(payload.Part{Bytes: r.AppendTo(buf)})
+}
+
+// smallReply is the buffer that an answer starts with; most need no more.
+const smallReply = 256
+
+// ReplyParts answers with an encoded body, whose files the network layer releases when they are sent.
+func (c *Call) ReplyParts(body []payload.Part) {
+	head := frame.AppendResponseHeader(nil, c.request.Header.Key, c.Version, c.request.Header.CorrelationID)
+	parts := make([]payload.Part, 0, len(body)+1)
+	c.request.Reply(append(append(parts, payload.Part{Bytes: head}), body...)...)
+}
+
+// NoReply ends a request that has no answer (a produce with acks=0).
+func (c *Call) NoReply() { c.request.NoReply() }
+
+// Close ends the request by closing its connection, the only answer that some errors have.
+func (c *Call) Close(reason string) { c.request.Close(reason) }

@@ -1,0 +1,64 @@
+package api
+
+import (
+	"fmt"
+
+	"github.com/gregor-broker/gregor/wire"
+	"github.com/gregor-broker/gregor/wire/frame"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+)
+
+// inlineBytes is the largest request that may run on the processor that read it; measured in docs/performance.md.
+const inlineBytes = 256 << 10
+
+// Dispatcher takes requests from the network layer to their entries in the table. It implements wire.Handler and
+// holds no state of its own.
+type Dispatcher struct{ services *Services }
+
+// NewDispatcher returns the handler of a broker with these services.
+func NewDispatcher(s *Services) *Dispatcher { return &Dispatcher{s} }
+
+// Admit says where a request may run and what it may cost. An unknown API or version is an error, which closes the
+// connection: an answer in the wrong form would confuse the client more (SocketServer.parseRequestHeader).
+func (d *Dispatcher) Admit(_ *wire.Conn, h frame.Header, size int) (wire.Admission, error) {
+	e := d.services.APIs.entry(h.Key)
+	if e == nil {
+		return wire.Admission{}, fmt.Errorf("unknown API key %d (version %d)", h.Key, h.Version)
+	}
+	if !d.services.APIs.Versions(h.Key).Contains(h.Version) && e.Key != kmsg.ApiVersions {
+		return wire.Admission{}, fmt.Errorf("%s version %d is not served, only %s",
+			e.Key.Name(), h.Version, d.services.APIs.Versions(h.Key))
+	}
+	return wire.Admission{
+		Inline: e.Runs == onProcessor && size <= inlineBytes,
+		Cost:   int64(size) * e.Cost,
+	}, nil
+}
+
+// Serve decodes a request and runs its first stage.
+func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
+	e := d.services.APIs.entry(r.Header.Key)
+	call := newCall(r)
+	if e.Key == kmsg.ApiVersions && !d.services.APIs.Versions(r.Header.Key).Contains(r.Header.Version) {
+		call.unsupportedApiVersions(d.services)
+		return true
+	}
+	request := e.Key.Request()
+	request.SetVersion(r.Header.Version)
+	if err := request.ReadFrom(r.Body); err != nil {
+		d.services.Logger.Warn("a request could not be decoded; closing its connection",
+			zap.String("api", e.Key.Name()), zap.Int16("version", r.Header.Version),
+			zap.Stringer("conn", call.Remote()), zap.String("client_id", call.ClientID), zap.Error(err))
+		call.Close("undecodable request")
+		return true
+	}
+	if inline && e.Ready != nil && !e.Ready(d.services, request) {
+		return false
+	}
+	e.Serve(d.services, call, request)
+	return true
+}
+
+// Closed forgets nothing: no state of a connection lives outside it.
+func (d *Dispatcher) Closed(*wire.Conn) {}

@@ -1,0 +1,106 @@
+package api
+
+import (
+	"github.com/gregor-broker/gregor/groupcoord"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The APIs of groups and their offsets are served by the group coordinator; what the versions changed and which errors
+// there are stands with its methods. Each is a message to the owner of the group's partition, so it may run anywhere.
+
+var joinGroup = Entry{
+	Key: kmsg.JoinGroup, ZooKeeper: v(0, 9), Kafka4: v(0, 9),
+	Access: on(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationRead), Cost: 8, Runs: onProcessor,
+	Serve: func(s *Services, c *Call, r kmsg.Request) {
+		s.Groups.JoinGroup(caller(c), r.(*kmsg.JoinGroupRequest), c.Reply)
+	},
+}
+
+var syncGroup = Entry{
+	Key: kmsg.SyncGroup, ZooKeeper: v(0, 5), Kafka4: v(0, 5),
+	Access: on(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationRead), Cost: 8, Runs: onProcessor,
+	Serve: func(s *Services, c *Call, r kmsg.Request) {
+		s.Groups.SyncGroup(caller(c), r.(*kmsg.SyncGroupRequest), c.Reply)
+	},
+}
+
+var heartbeat = Entry{
+	Key: kmsg.Heartbeat, ZooKeeper: v(0, 4), Kafka4: v(0, 4),
+	Access: on(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationRead), Cost: 8, Runs: onProcessor,
+	Serve: func(s *Services, c *Call, r kmsg.Request) {
+		s.Groups.Heartbeat(caller(c), r.(*kmsg.HeartbeatRequest), c.Reply)
+	},
+}
+
+var leaveGroup = Entry{
+	Key: kmsg.LeaveGroup, ZooKeeper: v(0, 5), Kafka4: v(0, 5),
+	Access: on(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationRead), Cost: 8, Runs: onProcessor,
+	Serve: func(s *Services, c *Call, r kmsg.Request) {
+		s.Groups.LeaveGroup(caller(c), r.(*kmsg.LeaveGroupRequest), c.Reply)
+	},
+}
+
+var offsetCommit = Entry{
+	Key: kmsg.OffsetCommit, ZooKeeper: v(0, 9), Kafka4: v(2, 10),
+	Access: on(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationRead), Cost: 16, Runs: onProcessor,
+	Serve: func(s *Services, c *Call, r kmsg.Request) {
+		s.Groups.OffsetCommit(caller(c), r.(*kmsg.OffsetCommitRequest), c.Reply)
+	},
+}
+
+var offsetFetch = Entry{
+	Key: kmsg.OffsetFetch, ZooKeeper: v(0, 9), Kafka4: v(1, 10),
+	Access: on(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationDescribe), Cost: 16, Runs: onProcessor,
+	Serve: func(s *Services, c *Call, r kmsg.Request) {
+		s.Groups.OffsetFetch(caller(c), r.(*kmsg.OffsetFetchRequest), c.Reply)
+	},
+}
+
+var offsetDelete = Entry{
+	Key: kmsg.OffsetDelete, ZooKeeper: v(0, 0), Kafka4: v(0, 0),
+	Access: on(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationDelete), Cost: 16, Runs: onProcessor,
+	Serve: func(s *Services, c *Call, r kmsg.Request) {
+		s.Groups.OffsetDelete(caller(c), r.(*kmsg.OffsetDeleteRequest), c.Reply)
+	},
+}
+
+var describeGroups = Entry{
+	Key: kmsg.DescribeGroups, ZooKeeper: v(0, 5), Kafka4: v(0, 6),
+	Access: on(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationDescribe), Cost: 8, Runs: onProcessor,
+	Serve: serveDescribeGroups,
+}
+
+func serveDescribeGroups(s *Services, c *Call, request kmsg.Request) {
+	r := request.(*kmsg.DescribeGroupsRequest)
+	s.Groups.DescribeGroups(caller(c), r, func(response kmsg.Response) {
+		groups := response.(*kmsg.DescribeGroupsResponse).Groups
+		for i := range groups {
+			groups[i].AuthorizedOperations = notAsked
+			if r.IncludeAuthorizedOperations && groups[i].ErrorCode == 0 {
+				groups[i].AuthorizedOperations = allOperations(kmsg.ACLResourceTypeGroup)
+			}
+		}
+		c.Reply(response)
+	})
+}
+
+var listGroups = Entry{
+	Key: kmsg.ListGroups, ZooKeeper: v(0, 5), Kafka4: v(0, 5),
+	Access: on(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationDescribe), Cost: 8, Runs: onProcessor,
+	Serve: func(s *Services, c *Call, r kmsg.Request) {
+		s.Groups.ListGroups(caller(c), r.(*kmsg.ListGroupsRequest), c.Reply)
+	},
+}
+
+var deleteGroups = Entry{
+	Key: kmsg.DeleteGroups, ZooKeeper: v(0, 2), Kafka4: v(0, 3),
+	Access: on(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationDelete), Cost: 8, Runs: onProcessor,
+	Serve: func(s *Services, c *Call, r kmsg.Request) {
+		s.Groups.DeleteGroups(caller(c), r.(*kmsg.DeleteGroupsRequest), c.Reply)
+	},
+}
+
+// caller tells the coordinator who asks. Kafka writes a client's host with a leading slash, as Java prints addresses.
+func caller(c *Call) groupcoord.Caller {
+	return groupcoord.Caller{ClientID: c.ClientID, ClientHost: "/" + hostOf(c.Remote())}
+}

@@ -1,0 +1,33 @@
+package api
+
+import (
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/broker/fetchsession"
+	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/replica"
+	"github.com/gregor-broker/gregor/controller"
+	"github.com/gregor-broker/gregor/groupcoord"
+	"github.com/gregor-broker/gregor/log"
+	"github.com/gregor-broker/gregor/wire/clock"
+	"go.uber.org/zap"
+)
+
+// Services is what handlers work with. Each part is safe for concurrent use; the struct itself never changes once the
+// broker serves.
+type Services struct {
+	BrokerID    int32
+	ClusterID   string
+	Embedded    bool
+	APIs        *Table
+	Config      *config.Snapshot
+	Listeners   Listeners
+	Metadata    *metadata.Cache
+	Controller  *controller.Controller
+	Replicas    *replica.Manager
+	Logs        *log.Manager
+	Sessions    *fetchsession.Cache
+	Groups      *groupcoord.Coordinator
+	ProducerIDs *ProducerIDs
+	Clock       clock.Clock
+	Logger      *zap.Logger
+}

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"fmt"
+	"io"
+	"slices"
+)
+
+// entries is the table, in the order of the keys.
+var entries = []*Entry{
+	&produce,
+	&fetch,
+	&listOffsets,
+	&metadataAPI,
+	&offsetCommit,
+	&offsetFetch,
+	&findCoordinator,
+	&joinGroup,
+	&heartbeat,
+	&leaveGroup,
+	&syncGroup,
+	&describeGroups,
+	&listGroups,
+	&apiVersions,
+	&createTopics,
+	&deleteTopics,
+	&deleteRecords,
+	&initProducerID,
+	&offsetForLeaderEpoch,
+	&describeConfigs,
+	&alterConfigs,
+	&describeLogDirs,
+	&createPartitions,
+	&deleteGroups,
+	&incrementalAlterConfigs,
+	&offsetDelete,
+	&describeCluster,
+	&describeProducers,
+	&describeTopicPartitions,
+}
+
+// Table is what a broker serves in its mode. Immutable.
+type Table struct {
+	embedded bool
+	byKey    []*Entry // index is the key; nil where nothing is served
+}
+
+// NewTable returns the table of a mode.
+func NewTable(embedded bool) *Table {
+	t := &Table{embedded: embedded}
+	for _, e := range entries {
+		if e.Served(embedded).Empty() {
+			continue
+		}
+		for len(t.byKey) <= int(e.Key) {
+			t.byKey = append(t.byKey, nil)
+		}
+		t.byKey[e.Key] = e
+	}
+	return t
+}
+
+func (t *Table) entry(key int16) *Entry {
+	if key < 0 || int(key) >= len(t.byKey) {
+		return nil
+	}
+	return t.byKey[key]
+}
+
+// Versions is what is served of a key; empty when it is not served.
+func (t *Table) Versions(key int16) Versions {
+	if e := t.entry(key); e != nil {
+		return e.Served(t.embedded)
+	}
+	return none
+}
+
+// Entries returns the served entries in the order of the keys.
+func (t *Table) Entries() []*Entry {
+	return slices.DeleteFunc(slices.Clone(t.byKey), func(e *Entry) bool { return e == nil })
+}
+
+// WriteDocs writes the table as Markdown, for docs/compatibility.md.
+func WriteDocs(w io.Writer) error {
+	if _, err := fmt.Fprint(w, "| key | API | embedded | on ZooKeeper | 3.9 | 4.4 | needs | runs |\n|---|---|---|---|---|---|---|---|\n"); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		runs := "handler"
+		if e.Runs == onProcessor {
+			runs = "processor"
+		}
+		if e.Controller {
+			runs += ", controller"
+		}
+		_, err := fmt.Fprintf(w, "| %d | %s | %s | %s | %s | %s | %s | %s |\n", e.Key, e.Key.Name(),
+			e.Served(true), e.Served(false), e.ZooKeeper, e.Kafka4, e.Access, runs)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package api
+
+import (
+	"bufio"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TestTableIsInOrderAndDecodable: a version that is advertised must be one that the codec knows.
+func TestTableIsInOrderAndDecodable(t *testing.T) {
+	if !slices.IsSortedFunc(entries, func(a, b *Entry) int { return int(a.Key) - int(b.Key) }) {
+		t.Error("the table is not in the order of the keys")
+	}
+	seen := map[kmsg.Key]bool{}
+	for _, e := range entries {
+		if seen[e.Key] {
+			t.Errorf("%s is in the table twice", e.Key.Name())
+		}
+		seen[e.Key] = true
+		if e.Serve == nil || e.Cost < 1 {
+			t.Errorf("%s is not served, or costs nothing", e.Key.Name())
+		}
+		for _, r := range []Versions{e.ZooKeeper, e.Kafka4} {
+			if !r.Empty() && r.Max > e.Key.Request().MaxVersion() {
+				t.Errorf("%s: version %d is newer than the codec's %d", e.Key.Name(), r.Max, e.Key.Request().MaxVersion())
+			}
+		}
+	}
+}
+
+var advertisedLine = regexp.MustCompile(`^\s+\w+\((\d+)\): (\d+)(?: to (\d+))? \[`)
+
+// readAdvertised reads what kafka-broker-api-versions printed of a real broker.
+func readAdvertised(t *testing.T, name string) map[kmsg.Key]Versions {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	found := map[kmsg.Key]Versions{}
+	number := func(s string) int16 {
+		n, err := strconv.ParseInt(s, 10, 16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int16(n)
+	}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		m := advertisedLine.FindStringSubmatch(lines.Text())
+		if m == nil {
+			continue
+		}
+		r := Versions{number(m[2]), number(m[2])}
+		if m[3] != "" {
+			r.Max = number(m[3])
+		}
+		found[kmsg.Key(number(m[1]))] = r
+	}
+	return found
+}
+
+// TestVersionsAreKafkas holds the table to what real brokers of 3.9.2 and 4.4.0 advertised.
+func TestVersionsAreKafkas(t *testing.T) {
+	zooKeeper := readAdvertised(t, "testdata/apiversions-3.9.2-zookeeper.txt")
+	kafka4 := readAdvertised(t, "testdata/apiversions-4.4.0.txt")
+	for _, e := range entries {
+		want, ok := zooKeeper[e.Key]
+		if !ok {
+			want = none
+		}
+		if e.ZooKeeper != want {
+			t.Errorf("%s on 3.9: %s, a real broker serves %s", e.Key.Name(), e.ZooKeeper, want)
+		}
+		want, ok = kafka4[e.Key]
+		if !ok {
+			want = none
+		}
+		if e.Kafka4 != want {
+			t.Errorf("%s on 4.4: %s, a real broker serves %s", e.Key.Name(), e.Kafka4, want)
+		}
+	}
+}
+
+func TestServedVersions(t *testing.T) {
+	embedded, cluster := NewTable(true), NewTable(false)
+	if got := embedded.Versions(kmsg.Produce.Int16()); got != (Versions{0, 13}) {
+		t.Errorf("embedded Produce is %s, want the union 0-13", got)
+	}
+	if got := cluster.Versions(kmsg.Produce.Int16()); got != (Versions{0, 11}) {
+		t.Errorf("Produce on ZooKeeper is %s, want exactly 3.9's 0-11", got)
+	}
+	if !cluster.Versions(kmsg.DescribeTopicPartitions.Int16()).Empty() {
+		t.Error("DescribeTopicPartitions is served on ZooKeeper, where 3.9 does not know it")
+	}
+	for _, key := range []int16{-1, 4, 200} {
+		if !embedded.Versions(key).Empty() {
+			t.Errorf("key %d is served", key)
+		}
+	}
+}

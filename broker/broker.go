@@ -1,0 +1,169 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gregor-broker/gregor/broker/api"
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/controller/store"
+	"github.com/gregor-broker/gregor/wire"
+	"github.com/gregor-broker/gregor/wire/clock"
+	"go.uber.org/zap"
+)
+
+// Options is what a broker is started with. Config and Logger must be set.
+type Options struct {
+	Config    *config.Snapshot
+	Logger    *zap.Logger
+	Clock     clock.Clock // nil: the machine's
+	ReadyFile string      // written when the broker serves: a line "LISTENER host:port" for each listener; "" for none
+	Engine    string      // of the network layer, see wire.Config
+}
+
+// Broker is one broker. Its fields are set while it starts and not changed after that.
+type Broker struct {
+	options   Options
+	config    *config.Snapshot
+	logger    *zap.Logger
+	clock     clock.Clock
+	network   *wire.Server
+	bound     []boundListener
+	store     store.Store
+	topics    *topicConfigs
+	services  *api.Services
+	startedAt time.Duration
+}
+
+// boundListener is a listener with the address that it got.
+type boundListener struct {
+	config.Listener
+	addr net.Addr
+}
+
+// New returns a broker that has not started.
+func New(o Options) *Broker {
+	if o.Clock == nil {
+		o.Clock = clock.System
+	}
+	return &Broker{options: o, config: o.Config, logger: o.Logger, clock: o.Clock}
+}
+
+// Run starts the broker, serves until ctx is done and stops it in an orderly way; hurry cuts the orderly way short. It
+// returns nil after an orderly stop, and otherwise says in a line what went wrong.
+func (b *Broker) Run(ctx context.Context, hurry <-chan struct{}) error {
+	if err := b.Start(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return b.Stop(hurry)
+}
+
+// Start brings the broker up and returns when it serves. After an error nothing is left running.
+func (b *Broker) Start(ctx context.Context) error {
+	b.startedAt = b.clock.Monotonic()
+	for _, s := range startStages {
+		if err := s.run(b, ctx); err != nil {
+			_ = b.Stop(closedChannel())
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	b.logger.Info("serving", zap.Int32("broker", b.services.BrokerID), zap.String("cluster", b.services.ClusterID),
+		zap.Duration("dur", b.clock.Monotonic()-b.startedAt))
+	return nil
+}
+
+// Addr returns the bound address of a listener, nil if there is none of that name.
+func (b *Broker) Addr(listener string) net.Addr {
+	for _, l := range b.bound {
+		if l.Name == listener {
+			return l.addr
+		}
+	}
+	return nil
+}
+
+// writeReadyFile tells others where the broker is reached, atomically: the file is either absent or complete.
+func (b *Broker) writeReadyFile(context.Context) error {
+	if b.options.ReadyFile == "" {
+		return nil
+	}
+	var text []byte
+	for _, l := range b.bound {
+		text = fmt.Appendf(text, "%s %s\n", l.Name, l.addr)
+	}
+	dir, name := filepath.Split(b.options.ReadyFile)
+	temporary, err := os.CreateTemp(dir, name+".*")
+	if err != nil {
+		return err
+	}
+	_, err = temporary.Write(text)
+	if closeErr := temporary.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(temporary.Name(), b.options.ReadyFile)
+	}
+	if err != nil {
+		_ = os.Remove(temporary.Name())
+	}
+	return err
+}
+
+// advertised is what clients of each listener are told.
+func (b *Broker) advertised() api.Listeners {
+	told := api.Listeners{}
+	for _, l := range b.bound {
+		port := l.AdvertisedPort
+		if port == 0 {
+			port = portOf(l.addr)
+		}
+		told[l.Name] = api.Advertised{Host: l.AdvertisedHost, Port: int32(port)}
+	}
+	return told
+}
+
+func portOf(addr net.Addr) int {
+	if tcp, ok := addr.(*net.TCPAddr); ok {
+		return tcp.Port
+	}
+	return 0
+}
+
+func closedChannel() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+// groupMetadata is what the group coordinator asks about topics.
+type groupMetadata struct{ cache *metadata.Cache }
+
+func (m groupMetadata) PartitionCount(topic string) int32 {
+	t := m.cache.Image().Topic(topic)
+	if t == nil {
+		return 0
+	}
+	return int32(len(t.Partitions))
+}
+
+func (m groupMetadata) TopicID(topic string) (id [16]byte, ok bool) {
+	t := m.cache.Image().Topic(topic)
+	if t == nil {
+		return id, false
+	}
+	return t.ID, true
+}
+
+func (m groupMetadata) TopicName(id [16]byte) (topic string, ok bool) {
+	t := m.cache.Image().TopicByID(id)
+	if t == nil {
+		return "", false
+	}
+	return t.Name, true
+}

@@ -1,0 +1,223 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/gregor-broker/gregor/broker/api"
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/broker/fetchsession"
+	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/replica"
+	"github.com/gregor-broker/gregor/controller"
+	"github.com/gregor-broker/gregor/controller/store/embedded"
+	"github.com/gregor-broker/gregor/controller/znode"
+	"github.com/gregor-broker/gregor/groupcoord"
+	"github.com/gregor-broker/gregor/log"
+	"github.com/gregor-broker/gregor/wire"
+	"go.uber.org/zap"
+)
+
+// StoreFile is the name of the embedded metadata store, in the first of log.dirs. Kafka ignores files there.
+const StoreFile = "gregor-metadata.db"
+
+// startStages bring a broker up, in this order: directories are locked before anything is bound, everything is bound
+// before the broker registers, and it registers before it accepts.
+var startStages = []struct {
+	name string
+	run  func(*Broker, context.Context) error
+}{
+	{"log directories", (*Broker).openLogs},
+	{"listeners", (*Broker).bindListeners},
+	{"metadata store", (*Broker).openStore},
+	{"services", (*Broker).buildServices},
+	{"controller", (*Broker).startController},
+	{"network", (*Broker).accept},
+	{"ready file", (*Broker).writeReadyFile},
+}
+
+// defaultBrokerID is the id of a single broker whose configuration and data name none.
+const defaultBrokerID = 1
+
+// brokerID returns the id that the configuration names, or else the one that the data was written under.
+func (b *Broker) brokerID() (int32, error) {
+	if id, set := b.config.BrokerID(); set {
+		return id, nil
+	}
+	found, err := log.Inspect(b.config.LogDirs()[0])
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return -1, err
+	case err != nil || found.BrokerID < 0:
+		return defaultBrokerID, nil
+	}
+	return found.BrokerID, nil
+}
+
+func (b *Broker) openLogs(ctx context.Context) error {
+	id, err := b.brokerID()
+	if err != nil {
+		return err
+	}
+	b.config = b.config.WithBrokerID(id)
+	b.topics = newTopicConfigs(b.config, b.logger)
+	for _, dir := range b.config.LogDirs() {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	logs, err := log.OpenManager(ctx, log.Options{
+		Dirs: b.config.LogDirs(), Clock: b.clock, Logger: b.logger, BrokerID: id, ClusterID: b.config.ClusterID(),
+		Defaults:                      b.topics.defaults.log,
+		RecoveryThreadsPerDir:         config.RecoveryThreadsPerDir.Of(b.config),
+		RetentionCheckInterval:        config.RetentionCheckInterval.Of(b.config),
+		FlushCheckpointInterval:       config.FlushCheckpointInterval.Of(b.config),
+		HWCheckpointInterval:          config.HighWatermarkCheckpoint.Of(b.config),
+		StartOffsetCheckpointInterval: config.StartCheckpointInterval.Of(b.config),
+		ProducerIDExpiration:          config.ProducerIDExpiration.Of(b.config),
+	})
+	if err != nil {
+		return err
+	}
+	b.services = &api.Services{
+		BrokerID: id, ClusterID: logs.ClusterID(), Embedded: b.config.Embedded(), APIs: api.NewTable(b.config.Embedded()),
+		Config: b.config, Metadata: metadata.NewCache(), Logs: logs, Clock: b.clock, Logger: b.logger,
+	}
+	return nil
+}
+
+func (b *Broker) bindListeners(context.Context) error {
+	c := b.config
+	server, err := wire.New(wire.Config{
+		Processors: config.NumNetworkThreads.Of(c), Handlers: config.NumIOThreads.Of(c),
+		QueuedMaxRequests:     config.QueuedMaxRequests.Of(c),
+		QueuedMaxRequestBytes: config.QueuedMaxRequestBytes.Of(c),
+		MaxRequestBytes:       int32(config.SocketRequestMaxBytes.Of(c)),
+		MaxConnections:        config.MaxConnections.Of(c),
+		MaxConnectionsPerIP:   config.MaxConnectionsPerIP.Of(c),
+		PerIPOverrides:        c.PerIPConnections(),
+		IdleTimeout:           config.ConnectionsMaxIdle.Of(c),
+		SendBuffer:            config.SocketSendBuffer.Of(c),
+		ReceiveBuffer:         config.SocketReceiveBuffer.Of(c),
+		Backlog:               config.SocketListenBacklog.Of(c),
+		Clock:                 b.clock, Logger: b.logger, Engine: b.options.Engine,
+	}, api.NewDispatcher(b.services))
+	if err != nil {
+		return err
+	}
+	b.network = server
+	for _, l := range c.Listeners() {
+		addr, err := server.Bind(wire.Listener{Name: l.Name, Address: net.JoinHostPort(l.Host, strconv.Itoa(l.Port))})
+		if err != nil {
+			return fmt.Errorf("listener %s: %w", l.Name, err)
+		}
+		b.bound = append(b.bound, boundListener{l, addr})
+	}
+	b.services.Listeners = b.advertised()
+	return nil
+}
+
+func (b *Broker) openStore(context.Context) error {
+	path := filepath.Join(b.config.LogDirs()[0], StoreFile)
+	s, err := embedded.Open(path, embedded.Options{Clock: b.clock})
+	if err != nil {
+		return err
+	}
+	b.store = s
+	return nil
+}
+
+func (b *Broker) buildServices(context.Context) error {
+	s := b.services
+	s.Sessions = fetchsession.NewCache(config.FetchSessionCacheSlots.Of(b.config), b.clock)
+	s.ProducerIDs = api.NewProducerIDs(func(done func(first, count int64, err error)) {
+		s.Controller.AllocateProducerIDs(done)
+	})
+	s.Replicas = replica.New(replica.Options{
+		BrokerID: s.BrokerID, Logs: s.Logs, Clock: b.clock, Logger: b.logger, Pool: b.network.Go,
+		ConfigFor: func(topic string) *log.Config { return b.topics.of(topic).log },
+		MinISR:    func(topic string) int { return b.topics.of(topic).minISR },
+		Known: func(topic string, partition int32) bool {
+			return s.Metadata.Image().Partition(topic, partition) != nil
+		},
+		OnLeader: b.leadershipChanged,
+	})
+	b.topics.changed = s.Replicas.ConfigChanged
+	s.Groups = groupcoord.New(groupcoord.Options{
+		Log: s.Replicas.InternalLog(metadata.ConsumerOffsets), Metadata: groupMetadata{s.Metadata},
+		Clock: b.clock, Logger: b.logger, Config: groupSettings(b.config),
+		Partitions: func() int32 { return groupMetadata{s.Metadata}.PartitionCount(metadata.ConsumerOffsets) },
+	})
+	return nil
+}
+
+// leadershipChanged moves a coordinator with the leadership of its partition.
+func (b *Broker) leadershipChanged(tp log.TopicPartition, epoch int32, leader bool) {
+	switch {
+	case tp.Topic != metadata.ConsumerOffsets:
+	case leader:
+		b.services.Groups.Elected(tp.Partition, epoch)
+	default:
+		b.services.Groups.Resigned(tp.Partition, epoch)
+	}
+}
+
+func (b *Broker) startController(ctx context.Context) error {
+	started, err := controller.Start(ctx, controller.Options{
+		Store: b.store, Broker: b.registration(), ClusterID: b.services.ClusterID,
+		Transport: localTransport{b}, Observer: b.topics, Configs: b.topics,
+		Clock: b.clock, Logger: b.logger, Settings: controllerSettings(b.config),
+	})
+	if err != nil {
+		return err
+	}
+	b.services.Controller = started
+	return nil
+}
+
+// registration is what the cluster is told of this broker. An address that depends on the client's connection is
+// registered as the bound one: on a single node nobody reads it.
+func (b *Broker) registration() znode.Broker {
+	r := znode.Broker{
+		ID: b.services.BrokerID, Rack: config.BrokerRack.Of(b.config), JMXPort: -1, TimestampMs: b.clock.Now().UnixMilli(),
+	}
+	told := b.services.Listeners
+	for _, l := range b.bound {
+		host := told[l.Name].Host
+		if host == "" {
+			host = l.Host
+		}
+		if host == "" {
+			host = "localhost"
+		}
+		r.Endpoints = append(r.Endpoints, znode.Endpoint{
+			Listener: l.Name, Protocol: l.Protocol, Host: host, Port: told[l.Name].Port,
+		})
+	}
+	return r
+}
+
+// accept opens the doors and says where each leads.
+func (b *Broker) accept(context.Context) error {
+	if err := b.network.Start(); err != nil {
+		return err
+	}
+	for _, l := range b.bound {
+		if l.AdvertisedHost == "" {
+			b.logger.Info("listening; clients are told the address that they connected to. If it is translated on the way "+
+				"(-p 19092:9092), set advertised.listeners="+l.Name+"://HOST:PORT to what they can reach",
+				zap.String("listener", l.Name), zap.Stringer("address", l.addr))
+			continue
+		}
+		told := b.services.Listeners[l.Name]
+		b.logger.Info("listening", zap.String("listener", l.Name), zap.Stringer("address", l.addr),
+			zap.String("advertised", net.JoinHostPort(told.Host, strconv.Itoa(int(told.Port)))))
+	}
+	return nil
+}
