@@ -1,0 +1,96 @@
+// Package cli holds what the commands share: the connection to a broker, completion from it, tables, and errors in
+// words.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ error }
+
+// Usage marks an error as one of the command line.
+func Usage(err error) error { return usageError{err} }
+
+// Usagef makes such an error.
+func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
+
+// ErrReported ends a command whose failure has been told already.
+var ErrReported = errors.New("failed")
+
+// ExitCode is what a command that ended with err exits with: 2 for a wrong command line, 1 for everything else.
+func ExitCode(err error) int {
+	if errors.As(err, &usageError{}) {
+		return 2
+	}
+	return 1
+}
+
+// Explain says what a broker answered: the error's name, and the broker's own words or else those of the protocol.
+func Explain(err error, message string) error {
+	if err == nil {
+		return nil
+	}
+	var kafka *kerr.Error
+	if !errors.As(err, &kafka) {
+		return err
+	}
+	if message == "" {
+		message = kafka.Description
+	}
+	return fmt.Errorf("%s: %s", kafka.Message, message)
+}
+
+// Table writes rows in columns. The first row is the header.
+func Table(w io.Writer, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}
+
+// Failures collects what went wrong with single items of a command that works on several.
+type Failures struct{ count, total int }
+
+// Report prints the outcome of one item: ok to out, an error to errOut.
+func (f *Failures) Report(out, errOut io.Writer, item, ok string, err error) {
+	if !f.Check(errOut, item, err) {
+		fmt.Fprintf(out, "%s: %s\n", item, ok)
+	}
+}
+
+// Check prints the error of one item, if there is one, and says so.
+func (f *Failures) Check(errOut io.Writer, item string, err error) (failed bool) {
+	f.total++
+	if err == nil {
+		return false
+	}
+	f.count++
+	fmt.Fprintf(errOut, "%s: %v\n", item, err)
+	return true
+}
+
+// Err is nil if nothing went wrong.
+func (f *Failures) Err() error {
+	switch {
+	case f.count == 0:
+		return nil
+	case f.total == 1:
+		return ErrReported
+	}
+	return fmt.Errorf("%d of %d failed", f.count, f.total)
+}
+
+// IsTerminal says whether f is a terminal, so that a person may be looking.
+func IsTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

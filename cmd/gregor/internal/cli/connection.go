@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// serverVariable is the environment variable that stands in for --bootstrap-server.
+const serverVariable = "GREGOR_BOOTSTRAP_SERVER"
+
+const defaultServer = "127.0.0.1:9092"
+
+// How long a command waits for the first answer, and shell completion for its proposals.
+const (
+	dialTimeout     = 5 * time.Second
+	retryTimeout    = 15 * time.Second
+	completeTimeout = 2 * time.Second
+)
+
+// Connection is how a command reaches a broker.
+type Connection struct{ servers []string }
+
+// AddFlags gives a command, and its subcommands, the flag that says where the broker is.
+func (c *Connection) AddFlags(cmd *cobra.Command) {
+	server := []string{defaultServer}
+	if v := os.Getenv(serverVariable); v != "" {
+		server = strings.Split(v, ",")
+	}
+	cmd.PersistentFlags().StringSliceVarP(&c.servers, "bootstrap-server", "b", server,
+		"`host:port` of a broker, or several; also "+serverVariable)
+	_ = cmd.RegisterFlagCompletionFunc("bootstrap-server", cobra.NoFileCompletions)
+}
+
+// Client connects to the broker and makes sure that it answers. The caller closes the client.
+func (c *Connection) Client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
+	client, err := c.client(opts...)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if err := client.Ping(ctx); err != nil {
+		client.Close()
+		return nil, fmt.Errorf("no broker answers at %s: %w", strings.Join(c.servers, ", "), err)
+	}
+	return client, nil
+}
+
+func (c *Connection) client(opts ...kgo.Opt) (*kgo.Client, error) {
+	base := []kgo.Opt{kgo.SeedBrokers(c.servers...), kgo.ClientID("gregor"), kgo.DialTimeout(dialTimeout), kgo.RetryTimeout(retryTimeout)}
+	client, err := kgo.NewClient(append(base, opts...)...)
+	if err != nil {
+		return nil, Usage(err)
+	}
+	return client, nil
+}
+
+// Admin connects to the broker for administration.
+func (c *Connection) Admin(ctx context.Context, opts ...kgo.Opt) (*kadm.Client, error) {
+	client, err := c.Client(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return kadm.NewClient(client), nil
+}
+
+// CompletionFunc is what cobra calls for the arguments of a command.
+type CompletionFunc = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
+
+// CompleteTopics proposes the broker's topics, up to max arguments (0: any number).
+func (c *Connection) CompleteTopics(max int) CompletionFunc {
+	return c.complete(max, func(ctx context.Context, admin *kadm.Client) ([]string, error) {
+		topics, err := admin.ListTopics(ctx)
+		return topics.Names(), err
+	})
+}
+
+// CompleteGroups proposes the broker's groups.
+func (c *Connection) CompleteGroups(max int) CompletionFunc {
+	return c.complete(max, func(ctx context.Context, admin *kadm.Client) ([]string, error) {
+		groups, err := admin.ListGroups(ctx)
+		return groups.Groups(), err
+	})
+}
+
+func (c *Connection) complete(max int, list func(context.Context, *kadm.Client) ([]string, error)) CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if max > 0 && len(args) >= max {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), completeTimeout)
+		defer cancel()
+		client, err := c.client()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer client.Close()
+		names, err := list(ctx, kadm.NewClient(client))
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return proposals(names, args, typed), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// proposals are the names that begin as typed and are not given yet.
+func proposals(names, given []string, typed string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return !strings.HasPrefix(name, typed) || slices.Contains(given, name)
+	})
+}

@@ -1,0 +1,110 @@
+// Package docs holds the commands that show what is served: of a running broker, and of this build for the
+// documentation.
+package docs
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/gregor-broker/gregor/broker/api"
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// APIVersions returns "gregor api-versions".
+func APIVersions() *cobra.Command {
+	var c cli.Connection
+	cmd := &cobra.Command{
+		Use:               "api-versions",
+		Short:             "Show which APIs in which versions the brokers serve",
+		Example:           `  gregor api-versions -b broker:9092`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			admin, err := c.Admin(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer admin.Close()
+			brokers, err := admin.ApiVersions(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for i, b := range brokers.Sorted() {
+				if i > 0 {
+					fmt.Fprintln(cmd.OutOrStdout())
+				}
+				if b.Err != nil {
+					return fmt.Errorf("broker %d: %w", b.NodeID, b.Err)
+				}
+				if err := writeVersions(cmd.OutOrStdout(), b); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	c.AddFlags(cmd)
+	return cmd
+}
+
+func writeVersions(w io.Writer, b kadm.BrokerApiVersions) error {
+	fmt.Fprintf(w, "broker %d\n", b.NodeID)
+	rows := [][]string{{"KEY", "API", "VERSIONS"}}
+	b.EachKeySorted(func(key, low, high int16) {
+		name := kmsg.NameForKey(key)
+		if name == "" {
+			name = "?"
+		}
+		rows = append(rows, []string{strconv.Itoa(int(key)), name, fmt.Sprintf("%d-%d", low, high)})
+	})
+	return cli.Table(w, rows)
+}
+
+// Command returns "gregor docs", which writes the generated pages of the documentation.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{Use: "docs", Short: "Write generated pages of the documentation", Hidden: true}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "compatibility",
+		Short: "Write docs/compatibility.md to standard output",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return compatibility(cmd.OutOrStdout()) },
+	})
+	return cmd
+}
+
+const compatibilityHead = `# Compatibility
+
+This page is generated from the tables in the code: gregor docs compatibility >docs/compatibility.md
+
+## APIs
+
+The versions that are served, beside those of Apache Kafka 3.9 (ZooKeeper mode) and 4.4. Without ZooKeeper a broker serves
+both ranges, on ZooKeeper exactly those of 3.9.
+
+`
+
+const compatibilityKeys = `
+## Configuration
+
+Every key of Kafka's server.properties and of topics, of 3.9 and 4.4. Keys that are not honoured say why: "no effect" is told
+at the start with one line, a refused value stops the start.
+
+`
+
+func compatibility(w io.Writer) error {
+	if _, err := io.WriteString(w, compatibilityHead); err != nil {
+		return err
+	}
+	if err := api.WriteDocs(w); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w, compatibilityKeys); err != nil {
+		return err
+	}
+	return config.Docs(w)
+}

@@ -1,0 +1,59 @@
+// Command gregor is a Kafka-compatible broker and the tools for daily work with one.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/adopt"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/bench"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/consume"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/docs"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/group"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/produce"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/serve"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/topic"
+	"github.com/spf13/cobra"
+)
+
+// version is set when the binary is built (-X main.version=…).
+var version = "unversioned"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends whatever does not end by itself
+	root := newRoot()
+	if err := root.ExecuteContext(ctx); err != nil {
+		if !errors.Is(err, cli.ErrReported) {
+			fmt.Fprintln(os.Stderr, "gregor: "+err.Error())
+		}
+		stop()
+		os.Exit(cli.ExitCode(err))
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gregor",
+		Short: "A Kafka-compatible broker in one binary, and the tools for daily work with it",
+		Long: `gregor is a broker that speaks Apache Kafka's protocol, and the tools for daily work with one.
+
+"gregor serve" runs a broker. The other commands talk to a broker (this one or any Apache Kafka) or read its files.`,
+		Example: `  gregor serve
+  gregor topic create orders --partitions 6
+  echo 'hello' | gregor produce orders
+  gregor consume orders --follow=false`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage(err) })
+	root.AddCommand(serve.Command(version), topic.Command(), produce.Command(), consume.Command(), group.Command(),
+		adopt.Command(), bench.Command(), docs.APIVersions(), docs.Command(), versionCommand())
+	return root
+}
