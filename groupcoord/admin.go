@@ -96,7 +96,10 @@ func (m *machine) describe(ev *describe, out *runtime.Out) {
 func (c *Coordinator) ListGroups(_ Caller, r *kmsg.ListGroupsRequest, reply func(kmsg.Response)) {
 	ev := &listing{types: r.TypesFilter}
 	for _, s := range r.StatesFilter {
-		ev.states = append(ev.states, strings.ToLower(strings.TrimSpace(s)))
+		if c.o.Config.Kafka4 {
+			s = strings.TrimSpace(s)
+		}
+		ev.states = append(ev.states, strings.ToLower(s))
 	}
 	partitions := c.runtime.Partitions()
 	all := newGather(len(partitions), func() {

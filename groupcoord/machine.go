@@ -2,6 +2,7 @@ package groupcoord
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -251,6 +252,14 @@ func (m *machine) forgetGroup(out *runtime.Out, e *entry) {
 	m.vacate(e)
 }
 
+// forgetEmptied deletes a group without members of which deleted offsets are all there was, as Kafka 3.9 does at once;
+// Kafka 4.4 leaves that to cleanUp.
+func (m *machine) forgetEmptied(out *runtime.Out, e *entry, deleted int) {
+	if !m.settings.Kafka4 && e.Idle() && e.offsets.Len() == deleted && !m.pending.Open(e.ID()) {
+		m.forgetGroup(out, e)
+	}
+}
+
 // cleanUp deletes offsets whose time is over, and then the groups of which nothing is left.
 // After GroupCoordinatorShard.cleanupGroupMetadata and OffsetMetadataManager.cleanupExpiredOffsets.
 func (m *machine) cleanUp(out *runtime.Out) {
@@ -260,7 +269,7 @@ func (m *machine) cleanUp(out *runtime.Out) {
 	for _, e := range m.groups {
 		n, all := m.expire(out, e, nowMs)
 		expired += n
-		if all && e.State() == group.Empty && e.Idle() && !m.pending.Open(e.ID()) {
+		if all && e.Idle() && !m.pending.Open(e.ID()) {
 			m.forgetGroup(out, e)
 			groups++
 		}
@@ -311,19 +320,24 @@ func (m *machine) isOver(c *offset.Committed, since, nowMs int64) bool {
 // topicsDeleted deletes the offsets of topics that do not exist any more.
 func (m *machine) topicsDeleted(ev *topicsDeleted, out *runtime.Out) {
 	out.Split()
-	for _, topic := range ev.topics {
-		for id, e := range m.groups {
+	for id, e := range m.groups {
+		deleted := 0
+		for _, topic := range ev.topics {
 			for _, c := range e.offsets.Topic(topic) {
 				m.forgetOffset(out, id, topic, c.Partition)
+				deleted++
 			}
 		}
-		for _, id := range m.pending.Groups() {
-			m.pending.Each(id, func(t string, partition int32) {
-				if e := m.groups[id]; t == topic && (e == nil || e.offsets.Get(t, partition) == nil) {
-					m.forgetOffset(out, id, t, partition)
-				}
-			})
+		m.pending.Each(id, func(topic string, partition int32) {
+			if slices.Contains(ev.topics, topic) && e.offsets.Get(topic, partition) == nil {
+				m.forgetOffset(out, id, topic, partition)
+			}
+		})
+		if deleted > 0 {
+			m.forgetEmptied(out, e, deleted)
 		}
+	}
+	for _, topic := range ev.topics {
 		delete(m.names, topic)
 	}
 }

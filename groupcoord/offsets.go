@@ -223,6 +223,7 @@ func (m *machine) offsetDelete(ev *offsetDelete, out *runtime.Out) {
 		ev.Refuse(err)
 		return
 	}
+	deleted := 0
 	for i := range ev.response.Topics {
 		t := &ev.response.Topics[i]
 		subscribed := e.Subscribed(t.Topic)
@@ -234,9 +235,11 @@ func (m *machine) offsetDelete(ev *offsetDelete, out *runtime.Out) {
 				p.ErrorCode = kerr.GroupSubscribedToTopic.Code
 			case e.offsets.Get(t.Topic, p.Partition) != nil || m.pending.Has(e.ID(), t.Topic, p.Partition):
 				m.forgetOffset(out, e.ID(), t.Topic, p.Partition)
+				deleted++
 			}
 		}
 	}
+	m.forgetEmptied(out, e, deleted)
 	out.Then(func(err error, _ *runtime.Out) {
 		if err != nil {
 			ev.Refuse(err)

@@ -90,12 +90,3 @@ func (p *Pending) Each(group string, f func(topic string, partition int32)) {
 		}
 	}
 }
-
-// Groups returns the groups with open transactions.
-func (p *Pending) Groups() []string {
-	list := make([]string, 0, len(p.groups))
-	for group := range p.groups {
-		list = append(list, group)
-	}
-	return list
-}

@@ -61,6 +61,15 @@ func (t *topic) find(partition int32) (int, bool) {
 // Empty reports whether nothing is committed.
 func (s *Set) Empty() bool { return len(s.topics) == 0 }
 
+// Len returns for how many partitions something is committed.
+func (s *Set) Len() int {
+	n := 0
+	for i := range s.topics {
+		n += len(s.topics[i].partitions)
+	}
+	return n
+}
+
 // Get returns what is committed for a partition, nil if nothing. The result is valid until the next change.
 func (s *Set) Get(name string, partition int32) *Committed {
 	i, ok := s.find(name)
