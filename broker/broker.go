@@ -12,6 +12,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/controller/store"
+	"github.com/gregor-broker/gregor/log/cleaner"
 	"github.com/gregor-broker/gregor/wire"
 	"github.com/gregor-broker/gregor/wire/clock"
 	"go.uber.org/zap"
@@ -36,6 +37,7 @@ type Broker struct {
 	bound     []boundListener
 	store     store.Store
 	topics    *topicConfigs
+	cleaner   *cleaner.Cleaner
 	services  *api.Services
 	startedAt time.Duration
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/gregor-broker/gregor/controller/znode"
 	"github.com/gregor-broker/gregor/groupcoord"
 	"github.com/gregor-broker/gregor/log"
+	"github.com/gregor-broker/gregor/log/cleaner"
 	"github.com/gregor-broker/gregor/wire"
 	"go.uber.org/zap"
 )
@@ -38,6 +39,7 @@ var startStages = []struct {
 	{"metadata store", (*Broker).openStore},
 	{"services", (*Broker).buildServices},
 	{"controller", (*Broker).startController},
+	{"cleaner", (*Broker).startCleaner},
 	{"network", (*Broker).accept},
 	{"ready file", (*Broker).writeReadyFile},
 }
@@ -179,6 +181,19 @@ func (b *Broker) startController(ctx context.Context) error {
 	}
 	b.services.Controller = started
 	return nil
+}
+
+// startCleaner begins to compact logs.
+func (b *Broker) startCleaner(context.Context) error {
+	if !config.CleanerEnable.Of(b.config) {
+		return nil
+	}
+	started, err := cleaner.Start(cleaner.Options{
+		Logs: b.services.Logs, Clock: b.clock, Logger: b.logger, Backoff: config.CleanerBackoff.Of(b.config),
+		DedupeBytes: config.CleanerDedupeBytes.Of(b.config), LoadFactor: config.CleanerLoadFactor.Of(b.config),
+	})
+	b.cleaner = started
+	return err
 }
 
 // registration is what the cluster is told of this broker. An address that depends on the client's connection is

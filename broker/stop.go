@@ -25,6 +25,7 @@ var stopStages = []stopStage{
 	{"controller stopped", 10 * time.Second, true, (*Broker).stopController},
 	{"network closed", 10 * time.Second, true, (*Broker).closeNetwork},
 	{"replicas stopped", 10 * time.Second, true, (*Broker).stopReplicas},
+	{"cleaner stopped", 10 * time.Second, true, (*Broker).stopCleaner},
 	{"logs closed", time.Minute, true, (*Broker).closeLogs},
 	{"metadata store closed", 10 * time.Second, true, (*Broker).closeStore},
 }
@@ -117,6 +118,13 @@ func (b *Broker) stopReplicas(context.Context) error {
 	}
 	b.services.Replicas.Close()
 	return nil
+}
+
+func (b *Broker) stopCleaner(context.Context) error {
+	if b.cleaner == nil {
+		return nil
+	}
+	return b.cleaner.Close()
 }
 
 func (b *Broker) closeLogs(ctx context.Context) error {
