@@ -31,6 +31,7 @@ type core struct {
 	refusal error // of this turn: why nothing can be appended
 	checked bool  // refusal is known
 	failed  error // an append failed after Apply
+	begun   int   // events of this turn that were taken up
 	record  Record
 }
 
@@ -50,8 +51,9 @@ func newCore(partition int32, o *Options, m Machine) *core {
 // turn handles events and due timers, appends what they wrote, and lets those go on whose writes are replicated. It returns
 // why the shard must be loaded again, nil if it need not.
 func (c *core) turn(now Time, leaderEpoch int32, events []Event) error {
-	c.epoch, c.checked = leaderEpoch, false
+	c.epoch, c.checked, c.begun = leaderEpoch, false, 0
 	for _, ev := range events {
+		c.begun++
 		if c.failed != nil {
 			ev.Refuse(ErrNotCoordinator)
 			continue

@@ -17,6 +17,7 @@ import (
 	"github.com/gregor-broker/gregor/log/record"
 	"github.com/gregor-broker/gregor/wire/clock"
 	"github.com/gregor-broker/gregor/wire/errcode"
+	"github.com/gregor-broker/gregor/wire/invariants"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,6 +54,11 @@ type notice struct{ seen chan struct{} }
 
 func (n *notice) Refuse(error) {}
 
+// fault makes the machine panic.
+type fault struct{}
+
+func (*fault) Refuse(error) {}
+
 func (s *store) Handle(ev any, out *Out) {
 	switch ev := ev.(type) {
 	case *put:
@@ -73,6 +79,8 @@ func (s *store) Handle(ev any, out *Out) {
 		})
 	case *notice:
 		close(ev.seen)
+	case *fault:
+		panic("fault")
 	case string:
 		out.Write([]byte(ev), []byte("fired"))
 	}
@@ -305,6 +313,25 @@ func TestStatesOfAShard(t *testing.T) {
 		}
 		if p := b.Partitions(); len(p) != 1 {
 			t.Errorf("partitions %v", p)
+		}
+	})
+}
+
+// A fault of the machine costs the shard its state, not the broker its life. Builds with invariants let it through.
+func TestFaultReloads(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("this build lets faults through")
+	}
+	inBubble(t, func(b *bench) {
+		b.Elected(0, 1)
+		synctest.Wait()
+		if err := <-b.put(&put{key: "k"}); err != nil {
+			t.Error(err)
+		}
+		b.Submit(0, &fault{})
+		synctest.Wait()
+		if v := <-b.get("k"); v != "a" || len(b.all) != 2 {
+			t.Errorf("after the fault: %q, %d loads", v, len(b.all))
 		}
 	})
 }

@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -10,10 +11,14 @@ import (
 
 	"github.com/gregor-broker/gregor/log/record"
 	"github.com/gregor-broker/gregor/wire/clock"
+	"github.com/gregor-broker/gregor/wire/invariants"
 )
 
 // errLeaving ends a replay of a shard that is no longer wanted.
 var errLeaving = errors.New("the shard is leaving")
+
+// errFault says that the machine has panicked.
+var errFault = errors.New("a fault in the coordinator")
 
 // shard is one partition and its goroutine, from election to resignation.
 type shard struct {
@@ -93,7 +98,7 @@ func (s *shard) run() {
 			failures = -1
 		}
 		if err != nil {
-			s.log.Error("an append failed, the coordinator reads its partition again", zap.Error(err))
+			s.log.Error("the coordinator drops its state and reads its partition again", zap.Error(err))
 			s.mail.shut(ErrLoading)
 		}
 		c.drop(s.now(), ErrNotCoordinator)
@@ -193,13 +198,30 @@ func (s *shard) serve(c *core) error {
 			return nil
 		}
 		events = s.mail.take(events[:0])
-		err := c.turn(s.now(), s.epoch.Load(), events)
+		err := s.turn(c, events)
 		clear(events)
 		if err != nil {
 			return err
 		}
 		s.wait(c)
 	}
+}
+
+// turn is a turn of c. A fault of the machine fails the shard, which then loads again, and not the broker; test builds let
+// it through.
+func (s *shard) turn(c *core, events []Event) (err error) {
+	if !invariants.Enabled {
+		defer func() {
+			if fault := recover(); fault != nil {
+				err = fmt.Errorf("%w: %v\n%s", errFault, fault, debug.Stack())
+				c.failed = err
+				for _, ev := range events[c.begun:] {
+					ev.Refuse(ErrNotCoordinator)
+				}
+			}
+		}()
+	}
+	return c.turn(s.now(), s.epoch.Load(), events)
 }
 
 // wait returns when there is something to do.
