@@ -105,8 +105,14 @@ func (s *Services) fetchParams(c *Call, r *kmsg.FetchRequest, replicaID int32) r
 		ReplicaID: replicaID, MaxWait: time.Duration(r.MaxWaitMillis) * time.Millisecond,
 		MinBytes: min(int(r.MinBytes), maxBytes), MaxBytes: maxBytes,
 		HardLimit: r.Version < fetchSoftLimits, Committed: r.IsolationLevel == readCommitted,
-		RefuseZstdTopics: r.Version < fetchZstd, Gone: c.Dead,
+		RefuseZstdTopics: refusesZstd(s.Embedded, r.Version), Gone: c.Dead,
 	}
+}
+
+// refusesZstd says whether topics with compression.type=zstd are refused. 3.9 does so below v10; 4.4, which knows no
+// version below v4, passes them through to whoever asks.
+func refusesZstd(embedded bool, version int16) bool {
+	return version < fetchUnconverted || !embedded && version < fetchZstd
 }
 
 // fetchEntries resolves the partitions of a session. What the cluster does not have is refused at once, but does not

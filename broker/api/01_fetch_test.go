@@ -51,26 +51,36 @@ func TestCaseF1(t *testing.T) {
 	}
 }
 
-// TestCaseF5: zstd for old clients is judged by the topic's setting, and by what conversion would need.
+// TestCaseF5: on ZooKeeper, as with 3.9, old clients are refused a topic that is set to zstd, by its setting alone;
+// embedded, as with 4.4, from v4 on they are not. Elsewhere zstd passes unless it would need conversion.
 func TestCaseF5(t *testing.T) {
-	p := newPlane(t)
-	p.configure("z", func(c *log.Config) { c.Compression = record.Compression{Fixed: true, Codec: record.Zstd} })
-	p.topic("z", 1)
-	p.topic("p", 1)
-	c := p.client()
-	zstd := records(t, record.BatchOptions{Codec: record.Zstd}, "v", 1)
-	c.mustProduce("z", 0, slices.Clone(zstd))
-	c.mustProduce("p", 0, slices.Clone(zstd))
-	for _, w := range []struct {
-		version int16
-		topic   string
-		code    int16
-	}{
-		{2, "z", 76}, {4, "z", 76}, {9, "z", 76}, {10, "z", 0}, {2, "p", 76}, {3, "p", 76}, {4, "p", 0}, {9, "p", 0}, {10, "p", 0},
-	} {
-		a := c.fetch(fetchOf(w.version, at{w.topic, 0, 0, 1 << 20}))[0]
-		if a.ErrorCode != w.code || (len(a.RecordBatches) > 0) != (w.code == 0) {
-			t.Errorf("v%d of %s: error %d, %d bytes; want %d", w.version, w.topic, a.ErrorCode, len(a.RecordBatches), w.code)
+	const refused = 76
+	for _, embedded := range []bool{true, false} {
+		p := newPlane(t)
+		p.services.Embedded = embedded
+		p.configure("z", func(c *log.Config) { c.Compression = record.Compression{Fixed: true, Codec: record.Zstd} })
+		p.topic("z", 1)
+		p.topic("p", 1)
+		c := p.client()
+		zstd := records(t, record.BatchOptions{Codec: record.Zstd}, "v", 1)
+		c.mustProduce("z", 0, slices.Clone(zstd))
+		c.mustProduce("p", 0, slices.Clone(zstd))
+		bySetting := int16(refused)
+		if embedded {
+			bySetting = 0
+		}
+		for _, w := range []struct {
+			version int16
+			topic   string
+			code    int16
+		}{
+			{2, "z", refused}, {3, "z", refused}, {4, "z", bySetting}, {9, "z", bySetting}, {10, "z", 0},
+			{2, "p", refused}, {3, "p", refused}, {4, "p", 0}, {9, "p", 0}, {10, "p", 0},
+		} {
+			a := c.fetch(fetchOf(w.version, at{w.topic, 0, 0, 1 << 20}))[0]
+			if a.ErrorCode != w.code || (len(a.RecordBatches) > 0) != (w.code == 0) {
+				t.Errorf("embedded %v, v%d of %s: error %d, %d bytes; want %d", embedded, w.version, w.topic, a.ErrorCode, len(a.RecordBatches), w.code)
+			}
 		}
 	}
 }

@@ -25,8 +25,8 @@ type FetchParams struct {
 	// (Fetch v0 to v2). Without it the first non-empty partition answers at least one batch (KIP-74).
 	HardLimit bool
 	Committed bool // read_committed
-	// RefuseZstdTopics is for clients that do not know zstd (Fetch below v10). It goes by the topic's compression.type
-	// alone: zstd batches elsewhere pass as they are (KIP-110).
+	// RefuseZstdTopics is for clients that may not know zstd. It goes by the topic's compression.type alone: zstd batches
+	// elsewhere pass as they are (KIP-110).
 	RefuseZstdTopics bool
 	// Gone says that the client is no longer there, so that waiting can end. May be nil.
 	Gone func() bool
