@@ -25,6 +25,7 @@ type Options struct {
 	Clock     clock.Clock // nil: the machine's
 	ReadyFile string      // written when the broker serves: a line "LISTENER host:port" for each listener; "" for none
 	Engine    string      // of the network layer, see wire.Config
+	Pipes     bool        // listeners are in-memory pipes, reached with Dial: a whole broker under virtual time
 }
 
 // Broker is one broker. Its fields are set while it starts and not changed after that.
@@ -42,10 +43,11 @@ type Broker struct {
 	startedAt time.Duration
 }
 
-// boundListener is a listener with the address that it got.
+// boundListener is a listener with the address that it got, or how to reach it in memory.
 type boundListener struct {
 	config.Listener
 	addr net.Addr
+	dial func() net.Conn // nil for a socket
 }
 
 // New returns a broker that has not started.
@@ -88,6 +90,16 @@ func (b *Broker) Addr(listener string) net.Addr {
 		}
 	}
 	return nil
+}
+
+// Dial connects to a listener in memory. Options.Pipes must be set.
+func (b *Broker) Dial(listener string) (net.Conn, error) {
+	for _, l := range b.bound {
+		if l.Name == listener && l.dial != nil {
+			return l.dial(), nil
+		}
+	}
+	return nil, fmt.Errorf("no listener in memory is named %q", listener)
 }
 
 // writeReadyFile tells others where the broker is reached, atomically: the file is either absent or complete.

@@ -108,21 +108,37 @@ func (b *Broker) bindListeners(context.Context) error {
 		SendBuffer:            config.SocketSendBuffer.Of(c),
 		ReceiveBuffer:         config.SocketReceiveBuffer.Of(c),
 		Backlog:               config.SocketListenBacklog.Of(c),
-		Clock:                 b.clock, Logger: b.logger, Engine: b.options.Engine,
+		Clock:                 b.clock, Logger: b.logger, Engine: b.engine(),
 	}, api.NewDispatcher(b.services))
 	if err != nil {
 		return err
 	}
 	b.network = server
 	for _, l := range c.Listeners() {
-		addr, err := server.Bind(wire.Listener{Name: l.Name, Address: net.JoinHostPort(l.Host, strconv.Itoa(l.Port))})
+		bound, err := b.bind(l)
 		if err != nil {
 			return fmt.Errorf("listener %s: %w", l.Name, err)
 		}
-		b.bound = append(b.bound, boundListener{l, addr})
+		b.bound = append(b.bound, bound)
 	}
 	b.services.Listeners = b.advertised()
 	return nil
+}
+
+// engine is the network engine to use; only one of them has pipes.
+func (b *Broker) engine() string {
+	if b.options.Pipes {
+		return wire.EngineNetloop
+	}
+	return b.options.Engine
+}
+
+func (b *Broker) bind(l config.Listener) (boundListener, error) {
+	if b.options.Pipes {
+		return boundListener{Listener: l, addr: &net.UnixAddr{Name: l.Name, Net: "pipe"}, dial: b.network.BindPipe(l.Name)}, nil
+	}
+	addr, err := b.network.Bind(wire.Listener{Name: l.Name, Address: net.JoinHostPort(l.Host, strconv.Itoa(l.Port))})
+	return boundListener{Listener: l, addr: addr}, err
 }
 
 func (b *Broker) openStore(context.Context) error {
