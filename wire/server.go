@@ -67,13 +67,15 @@ func New(cfg Config, h Handler) (*Server, error) {
 	if s.quota, err = newQuota(&cfg); err != nil {
 		return nil, err
 	}
+	s.handlers = dispatch.NewPool(cfg.Handlers)
 	if s.engine, err = newEngine(cfg.Engine, session.Options{
 		Acceptor: acceptor{s}, Processors: cfg.Processors, IdleTimeout: cfg.IdleTimeout, SendBuffer: cfg.SendBuffer,
 		ReceiveBuffer: cfg.ReceiveBuffer, Backlog: cfg.Backlog, Clock: cfg.Clock, Logger: cfg.Logger, Pool: s.pool,
+		Waiting: s.handlers.Waiting,
 	}); err != nil {
+		s.handlers.Close()
 		return nil, err
 	}
-	s.handlers = dispatch.NewPool(cfg.Handlers)
 	return s, nil
 }
 

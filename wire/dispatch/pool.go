@@ -4,6 +4,7 @@ package dispatch
 
 import (
 	"sync"
+	"sync/atomic"
 )
 
 // Job is a piece of work.
@@ -26,6 +27,7 @@ type Pool struct {
 		busy   int // goroutines that run a job, which may submit more
 		closed bool
 	}
+	waiting atomic.Int32 // length
 	work    sync.Cond
 	workers sync.WaitGroup
 }
@@ -53,6 +55,7 @@ func (p *Pool) Submit(j Job) bool {
 	}
 	p.mu.queue[(p.mu.head+p.mu.length)%len(p.mu.queue)] = j
 	p.mu.length++
+	p.waiting.Add(1)
 	p.mu.Unlock()
 	p.work.Signal()
 	return true
@@ -68,11 +71,7 @@ func (p *Pool) Close() {
 }
 
 // Waiting returns the number of jobs in the queue.
-func (p *Pool) Waiting() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.length
-}
+func (p *Pool) Waiting() int { return int(p.waiting.Load()) }
 
 func (p *Pool) loop() {
 	for j := p.take(false); j != nil; j = p.take(true) {
@@ -99,6 +98,7 @@ func (p *Pool) take(after bool) Job {
 	p.mu.queue[p.mu.head] = nil
 	p.mu.head = (p.mu.head + 1) % len(p.mu.queue)
 	p.mu.length--
+	p.waiting.Add(-1)
 	return j
 }
 
