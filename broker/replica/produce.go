@@ -46,10 +46,15 @@ type ProduceResult struct {
 	end       int64      // the offset after it
 }
 
-// CanAppendNow says whether producing bytes to a partition would neither wait for another writer nor roll a segment.
+// CanAppendNow says whether producing bytes to a partition would neither wait for another writer, nor roll a segment,
+// nor compress for the topic.
 func (m *Manager) CanAppendNow(topic string, partition int32, bytes int) bool {
 	p := m.find(topic, partition)
-	return p == nil || p.log.CanAppendNow(bytes)
+	if p == nil {
+		return true // refused at once
+	}
+	c := p.log.Config().Compression
+	return (!c.Fixed || c.Codec == record.None) && p.log.CanAppendNow(bytes)
 }
 
 // Produce appends the entries, in order, and calls done with their results: at once unless acks is -1 and the in-sync
@@ -165,17 +170,18 @@ func (o *produceOp) Ready() bool {
 	return settleAll(o.mu.results)
 }
 
-// Finish answers.
+// Finish answers. A late Ready finds everything settled and changes nothing.
 func (o *produceOp) Finish(bool) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	settleAll(o.mu.results)
-	for i := range o.mu.results {
-		if r := &o.mu.results[i]; r.partition != nil {
+	results := o.mu.results
+	settleAll(results)
+	for i := range results {
+		if r := &results[i]; r.partition != nil {
 			r.fail(ErrTimeout)
 		}
 	}
-	o.done(o.mu.results)
+	o.mu.Unlock()
+	o.done(results)
 }
 
 // settleAll reports whether nothing is left to wait for.

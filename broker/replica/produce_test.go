@@ -135,6 +135,25 @@ func TestP1(t *testing.T) {
 	}
 }
 
+func TestCanAppendNow(t *testing.T) {
+	f := newFixture(t)
+	gzip := log.DefaultConfig()
+	gzip.Compression = record.Compression{Fixed: true, Codec: record.Gzip}
+	f.configs["gzip"] = gzip
+	small := log.DefaultConfig()
+	small.SegmentBytes = 100
+	f.configs["small"] = small
+	for i, topic := range []string{"t", "gzip", "small"} {
+		f.lead(topic, idOf(byte(i+1)), 1)
+	}
+	f.mustPut("small", 0, one(t, "v"))
+	for topic, want := range map[string]bool{"t": true, "gzip": false, "small": false, "nope": true} {
+		if got := f.CanAppendNow(topic, 0, 90); got != want {
+			t.Errorf("%s: %v, want %v", topic, got, want)
+		}
+	}
+}
+
 func TestLogAppendTime(t *testing.T) {
 	f := newFixture(t)
 	c := log.DefaultConfig()
