@@ -17,7 +17,8 @@ type Marker struct {
 	LeaderEpoch      int32 // of the partition
 }
 
-// CanAppendNow says that a batch of the given size could be appended this moment without waiting for a lock, a roll or a sync.
+// CanAppendNow says that a batch of the given size, with timestamps like the last one's, could be appended this moment without waiting for a lock, a
+// roll, a sync or the indexes.
 func (l *Log) CanAppendNow(bytes int) bool {
 	c := l.config.Load()
 	if c.FlushMessages != math.MaxInt64 || !l.mu.TryLock() {
@@ -25,7 +26,8 @@ func (l *Log) CanAppendNow(bytes int) bool {
 	}
 	defer l.mu.Unlock()
 	active := l.active()
-	return active.Size()+int64(bytes) <= int64(c.SegmentBytes) && !active.IndexFull(c.SegmentIndexBytes) && !l.oldEnough(active, l.dir.nowMs(), c)
+	stamp, loaded := active.LoadedMaxTimestamp()
+	return active.Size()+int64(bytes) <= int64(c.SegmentBytes) && loaded && !active.IndexFull(c.SegmentIndexBytes) && !l.oldEnough(active, stamp, c)
 }
 
 // Append writes a checked batch as the leader. The batch's base offset and leader epoch are set in place. A batch that the producer sent before

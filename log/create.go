@@ -115,12 +115,20 @@ func (m *Manager) createFiles(c *creation) {
 	}
 	l := newLog(c.d, c.TopicPartition, c.d.path+"/"+c.TopicPartition.String(), config)
 	l.mu.id = c.TopicID
-	if err := c.d.fs.Mkdir(l.path); err != nil {
+	err := c.d.fs.Mkdir(l.path)
+	if errors.Is(err, fs.ErrExist) {
+		// No log of this manager: it is left of a creation or deletion that failed.
+		name := deleteName(l.tp)
+		if err = c.d.fs.Rename(l.path, c.d.path+"/"+name); err == nil {
+			m.removeLater(c.d, name, 0)
+			err = c.d.fs.Mkdir(l.path)
+		}
+	}
+	if err != nil {
 		c.err = l.storage("creating the directory", err)
 		return
 	}
-	err := c.writeID(l)
-	if err == nil {
+	if err = c.writeID(l); err == nil {
 		var s *segment.Segment
 		if s, err = segment.Create(c.d.files, l.path, 0, ""); err == nil {
 			l.setSegments([]*segment.Segment{s})

@@ -100,7 +100,7 @@ func (d *dir) checkpoints() []offsetCheckpoint {
 		{checkpoint.HighWatermarks, &d.hwChanged, func(l *Log) (int64, bool) { return l.pub.hw.Load(), true }},
 		{checkpoint.LogStartOffsets, &d.startChanged, func(l *Log) (int64, bool) {
 			start := l.pub.start.Load()
-			return start, start > (*l.segs.Load())[0].Base()
+			return start, start > (*l.segs.Load())[0].Base() || l.dropping.Load()
 		}},
 	}
 }

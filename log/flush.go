@@ -98,6 +98,10 @@ func (l *Log) sync(p flushPlan) error {
 		}
 	}
 	if p.writeEpochs {
+		// A log start that rose has cut the epochs: it must not be forgotten when they are.
+		if err := l.dir.checkpoint(startCheckpoint, false); err != nil {
+			return err
+		}
 		if err := checkpoint.Write(l.dir.fs, l.path+"/"+epoch.FileName, p.epochs.Format()); err != nil {
 			return err
 		}
@@ -128,6 +132,9 @@ func (l *Log) syncSnapshot(at int64) error {
 func (l *Log) flushed(p flushPlan) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if p.syncNames && !l.mu.namesDirty && l.dropping.CompareAndSwap(true, false) {
+		l.dir.startChanged.set()
+	}
 	if p.truncations == l.mu.truncations && p.end > l.recovered.Load() {
 		l.recovered.Store(p.end)
 		l.dir.recoveryChanged.set()

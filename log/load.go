@@ -41,11 +41,6 @@ func (d *dir) load(name string, tp TopicPartition, c *Config, s saved) (*Log, er
 }
 
 func (l *Log) load(s saved) error {
-	id, err := checkpoint.ReadPartitionMetadata(l.dir.fs, l.path)
-	if err != nil {
-		return err
-	}
-	l.mu.id = id
 	names, err := l.listFiles()
 	if err != nil {
 		return err
@@ -53,10 +48,13 @@ func (l *Log) load(s saved) error {
 	if err := l.openSegments(names, s.start); err != nil {
 		return err
 	}
+	if err := l.loadID(); err != nil {
+		return err
+	}
 	if err := l.loadEpochs(names.epochs); err != nil {
 		return err
 	}
-	end, err := l.findEnd(&s)
+	end, err := l.findEnd(&s, names)
 	if err != nil {
 		return err
 	}
@@ -65,6 +63,17 @@ func (l *Log) load(s saved) error {
 		return l.truncateFully(s.start)
 	}
 	return l.settle(s, end)
+}
+
+// loadID reads the topic id. A damaged file beside an empty log is what a crash left of a creation that nobody was told of: it counts as none.
+func (l *Log) loadID() error {
+	id, err := checkpoint.ReadPartitionMetadata(l.dir.fs, l.path)
+	if err != nil && l.Size() == 0 {
+		l.dir.logger.Warn("the topic id of an empty log is not used", zap.String("dir", l.path), zap.Error(err))
+		return nil
+	}
+	l.mu.id = id
+	return err
 }
 
 // settle publishes the bounds of a loaded log that ends at end.
@@ -154,13 +163,7 @@ func (l *Log) listFiles() (listing, error) {
 func (l *Log) openSegments(names listing, start int64) error {
 	segs := make([]*segment.Segment, 0, max(len(names.logs), 1))
 	for _, f := range names.logs {
-		s := segment.Open(l.dir.files, l.path, f.base, f.size)
-		if f.txn {
-			if err := s.CheckTxnIndex(); err != nil {
-				return fmt.Errorf("%s: %w", s.Path(), err)
-			}
-		}
-		segs = append(segs, s)
+		segs = append(segs, segment.Open(l.dir.files, l.path, f.base, f.size))
 	}
 	if len(segs) == 0 {
 		s, err := segment.Create(l.dir.files, l.path, start, "")
@@ -213,21 +216,36 @@ func damaged(err error) bool {
 }
 
 // findEnd returns the log end and brings the producer state there. What may not be whole is recovered.
-func (l *Log) findEnd(s *saved) (int64, error) {
+func (l *Log) findEnd(s *saved, names listing) (int64, error) {
 	segs := *l.segs.Load()
-	last := segs[len(segs)-1]
-	first := floorSegment(segs, s.recovery)
-	if s.clean {
-		end, err := last.EndOffset()
+	first := len(segs) // to be recovered
+	if !s.clean {
+		first = floorSegment(segs, s.recovery)
+	}
+	damagedAt := func(i int, err error) {
+		l.dir.logger.Warn("a log that should be in order is damaged", zap.String("dir", l.path), zap.Int64("offset", segs[i].Base()), zap.Error(err))
+		first = min(first, i)
+	}
+	for i, f := range names.logs[:min(first, len(names.logs))] {
+		if f.txn {
+			if err := segs[i].CheckTxnIndex(); err != nil {
+				damagedAt(i, err)
+				break
+			}
+		}
+	}
+	if first == len(segs) {
+		end, err := segs[first-1].EndOffset()
 		if err == nil {
-			err = l.loadProducers(end)
-			return end, err
+			return end, l.loadProducers(end)
 		}
 		if !damaged(err) {
 			return 0, err
 		}
-		l.dir.logger.Warn("a log that was closed in order is damaged", zap.String("dir", l.path), zap.Error(err))
-		s.clean, s.recovery, first = false, last.Base(), len(segs)-1
+		damagedAt(first-1, err)
+	}
+	if s.clean {
+		s.clean, s.recovery = false, min(s.recovery, segs[first].Base())
 	}
 	return l.recover(first)
 }

@@ -43,6 +43,8 @@ type Log struct {
 	// recovered is the recovery point: the offset up to which everything is durable.
 	recovered atomic.Int64
 	unflushed atomic.Int64 // records appended since the last flush began
+	// dropping says that segments below the log start may still have their names on disk: until then the log start is kept in its checkpoint.
+	dropping atomic.Bool
 
 	mu struct {
 		sync.Mutex

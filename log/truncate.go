@@ -229,6 +229,7 @@ func (l *Log) DeleteOldSegments() (int, error) {
 		}
 		segs = *l.segs.Load()
 	}
+	l.dropping.Store(true)
 	l.setSegments(segs[n:len(segs):len(segs)])
 	gone := segs[:n]
 	l.dropSegments(gone, false)

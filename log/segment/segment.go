@@ -224,10 +224,11 @@ func (s *Segment) Append(e []byte, lastOffset, maxStamp int64, intervalBytes int
 		}
 		s.writer.torn = false
 	}
+	_, err = f.WriteAt(e, pos)
 	if !s.unsynced.Load() {
-		s.unsynced.Store(true) // before the write: a concurrent Sync may not cover it
+		s.unsynced.Store(true) // after the write: a concurrent Sync may have missed it
 	}
-	if _, err := f.WriteAt(e, pos); err != nil {
+	if err != nil {
 		s.writer.torn = f.Truncate(pos) != nil
 		return err
 	}
@@ -296,6 +297,17 @@ func (s *Segment) MaxTimestamp() (stamp, offset int64, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.maxStamp, x.maxOffset, nil
+}
+
+// LoadedMaxTimestamp is MaxTimestamp if the indexes are in memory.
+func (s *Segment) LoadedMaxTimestamp() (stamp int64, loaded bool) {
+	x := s.loaded.Load()
+	if x == nil {
+		return -1, s.Size() == 0
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.maxStamp, true
 }
 
 // RetentionTimestamp is MaxTimestamp, or where there is none the time in ms at which the log file was last modified. The indexes of a segment at rest are not

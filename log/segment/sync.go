@@ -14,11 +14,10 @@ func (s *Segment) Finish() error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.maxStamp > x.lastIndexed {
-		s.indexTime(x)
-		s.unsyncedIndex.Store(true)
-	}
-	return s.flushIndexes(x)
+	s.indexTime(x)
+	err := errors.Join(s.flushIndexes(x), s.writeAborted(x))
+	s.unsyncedIndex.Store(true)
+	return err
 }
 
 func (s *Segment) flushIndexes(x *indexes) error {

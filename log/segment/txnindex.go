@@ -81,8 +81,8 @@ func (s *Segment) AddAborted(a AbortedTxn) error {
 		return fmt.Errorf("aborted transaction %+v follows %+v", a, x.aborted[n-1])
 	}
 	x.aborted = append(x.aborted, a)
-	s.unsyncedTxn.Store(true)
 	_ = s.writeAborted(x) // tried again by Finish and Sync, which report it
+	s.unsyncedTxn.Store(true)
 	return nil
 }
 
