@@ -110,7 +110,6 @@ func (p *plane) topic(name string, partitions int) log.TopicID {
 	p.t.Helper()
 	p.topics++
 	id := log.TopicID{15: p.topics}
-	p.announce(name, id, partitions, planeBroker)
 	order := kmsg.NewPtrLeaderAndISRRequest()
 	order.Version = 7
 	state := kmsg.NewLeaderAndISRRequestTopicState()
@@ -129,6 +128,7 @@ func (p *plane) topic(name string, partitions int) log.TopicID {
 			}
 		}
 	}
+	p.announce(name, id, partitions, planeBroker) // only now, as a controller does: who is named leader takes records
 	return id
 }
 
