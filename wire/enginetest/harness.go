@@ -18,12 +18,13 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/gregor-broker/gregor/wire"
+	"github.com/gregor-broker/gregor/wire/clock"
 	"github.com/gregor-broker/gregor/wire/frame"
 	"github.com/gregor-broker/gregor/wire/payload"
 )
 
 // patience bounds how long the suite waits for what must happen. Nothing is concluded from less.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // app is a Handler made of functions.
 type app struct {
@@ -94,7 +95,7 @@ func (r *rig) dial() *client {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { nc.Close() })
-	nc.SetDeadline(time.Now().Add(patience))
+	nc.SetDeadline(clock.System.Now().Add(patience))
 	return &client{r.t, nc}
 }
 
@@ -167,10 +168,12 @@ func head(r *wire.Request) payload.Part {
 // within fails the test unless what happens before the suite's patience ends.
 func within[T any](t *testing.T, what string, c <-chan T) T {
 	t.Helper()
+	late, timer := clock.System.NewTimer(patience)
+	defer timer.Stop()
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(patience):
+	case <-late:
 		t.Fatalf("%s: it does not happen", what)
 		panic("unreachable")
 	}
@@ -179,13 +182,12 @@ func within[T any](t *testing.T, what string, c <-chan T) T {
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for range 20_000 {
+	for range 60_000 {
 		if ok() {
 			return
 		}
-		<-tick.C
+		again, _ := clock.System.NewTimer(time.Millisecond)
+		<-again
 	}
 	t.Fatalf("%s: it does not happen", what)
 }

@@ -389,7 +389,7 @@ func (s *Suite) idleTimeout(t *testing.T) {
 	eventually(t, "the connection that does not read is closed", func() bool {
 		clk.Advance(idle / 4)
 		ping()
-		stuck.SetReadDeadline(time.Now().Add(time.Second))
+		stuck.SetReadDeadline(clock.System.Now().Add(time.Second))
 		buf := make([]byte, 1<<20)
 		for {
 			_, err := stuck.Read(buf)

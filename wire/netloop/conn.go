@@ -189,9 +189,10 @@ func (c *conn) readOnce() bool {
 	}
 	n, err := c.nc.Read(first)
 	if n > 0 {
-		c.touch()
 		c.take()
-		s.Fed(n, c.small[:])
+		if s.Fed(n, c.small[:]) {
+			c.touch()
+		}
 		c.peer.Advance()
 		c.give()
 	}

@@ -75,8 +75,9 @@ func (p *processor) read(c *conn, events uint32) bool {
 			p.watch(c, c.interest&^unix.EPOLLIN)
 			return !c.closed
 		}
-		p.use(c)
-		s.Fed(n, p.scratch[:])
+		if s.Fed(n, p.scratch[:]) {
+			p.use(c)
+		}
 		c.peer.Advance()
 		if n < len(first)+len(second) {
 			return true

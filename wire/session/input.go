@@ -35,6 +35,7 @@ type input struct {
 	admitted bool   // the request that arrives may grow beyond FirstStep
 	asked    bool   // it was put to admission
 	want     int    // size of the request that arrives; 0: its prefix is incomplete
+	trickle  int    // bytes of an admitted request since the last ones that counted as life
 	buf      []byte // what has arrived of it, if it is not all in rest
 	rest     []byte // bytes not looked at yet, in the caller's scratch or in stash
 	stash    []byte // buffer behind rest when the connection was muted
@@ -69,10 +70,18 @@ func (in *input) own() []byte {
 	return nil
 }
 
-// Fed says that n bytes were read into what ReadBufs returned for scratch.
-func (c *Conn) Fed(n int, scratch []byte) {
+// Fed says that n bytes were read into what ReadBufs returned for scratch. It reports whether that counts as life: a request
+// that holds a share of the memory budget must come in steps of FirstStep, so that nobody keeps the share by trickling.
+func (c *Conn) Fed(n int, scratch []byte) (alive bool) {
 	in := &c.in
 	k := min(n, len(in.own()))
+	alive = true
+	if in.admitted {
+		in.trickle += n
+		if alive = in.trickle >= FirstStep || len(in.buf)+k == in.want; alive {
+			in.trickle = 0
+		}
+	}
 	if in.want > 0 {
 		in.buf = in.buf[:len(in.buf)+k]
 	} else {
@@ -81,6 +90,7 @@ func (c *Conn) Fed(n int, scratch []byte) {
 	if n > k {
 		in.rest = scratch[:n-k]
 	}
+	return alive
 }
 
 // Next returns the next request, or the part of a large one that must be admitted; a Frame without Bytes when there is
@@ -197,7 +207,7 @@ func (in *input) beginning() []byte {
 
 // next gets ready for the next request.
 func (in *input) next() {
-	in.want, in.have, in.admitted, in.asked = 0, 0, false, false
+	in.want, in.have, in.admitted, in.asked, in.trickle = 0, 0, false, false, 0
 }
 
 // unstash gives back the buffer behind rest, which is empty.

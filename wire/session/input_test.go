@@ -197,6 +197,32 @@ func TestNothingIsReadUntilAdmitted(t *testing.T) {
 	}
 }
 
+// TestTricklingIsNoLife: who holds memory for a request must send it.
+func TestTricklingIsNoLife(t *testing.T) {
+	c, _ := newConn(4 << 20)
+	scratch := make([]byte, FirstStep)
+	feed := func(n int) bool {
+		first, _ := c.ReadBufs(scratch)
+		first[0], first[1], first[2], first[3] = 0, 0x20, 0, 0 // 2 MiB, where it is the prefix
+		alive := c.Fed(n, scratch)
+		if f, err := c.Next(); err != nil {
+			t.Fatal(err)
+		} else if f.Part {
+			c.Admitted()
+		}
+		c.Stash()
+		return alive
+	}
+	for i, step := range []struct {
+		n    int
+		want bool
+	}{{10, true}, {1, true}, {FirstStep - 1000, true}, {1, false}, {60_000, false}, {5000, false}, {1000, true}, {1, false}, {70_000, true}} {
+		if alive := feed(step.n); alive != step.want {
+			t.Errorf("step %d, %d bytes: alive %v", i, step.n, alive)
+		}
+	}
+}
+
 func TestForeignBytes(t *testing.T) {
 	for _, in := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "\xff\xff\xff\xff", "\x7f\xff\xff\xff"} {
 		for cut := 1; cut <= len(in); cut++ {
