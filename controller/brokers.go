@@ -95,7 +95,9 @@ func (m *Machine) brokersFailed(ids []int32) {
 	r.orders.everybody = true
 	concerned := r.onBrokers(ids)
 	for _, x := range concerned {
-		r.orders.metadata.add(x)
+		if _, change := m.decide(x, true); !change {
+			r.orders.metadata.add(x) // only its offline replicas are others
+		}
 	}
 	m.settle(concerned, true)
 	for _, t := range r.topics {

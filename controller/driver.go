@@ -108,7 +108,13 @@ func (d *driver) run() {
 		case <-d.ctx.Done():
 			return
 		}
-		for _, a := range d.machine.Step(d.o.Clock.Now(), d.take()...) {
+		events := d.take()
+		for _, e := range events {
+			if f, ok := e.(Fired); ok {
+				delete(d.timers, f.ID)
+			}
+		}
+		for _, a := range d.machine.Step(d.o.Clock.Now(), events...) {
 			d.do(a)
 		}
 	}

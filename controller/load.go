@@ -144,7 +144,8 @@ func (m *Machine) startReign(deleted []string) {
 		m.orderState(x, false)
 	}
 	m.settle(all, false)
-	r.orders.then = append(r.orders.then, answered)
+	// When our own replicas have answered, clients are told of those that we lead.
+	r.orders.then = append(r.orders.then, func() { r.orders.then = append(r.orders.then, answered) })
 	m.brokersChanged() // whoever came or went while the reading was under way
 	m.topicListChanged()
 }

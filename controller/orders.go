@@ -14,7 +14,7 @@ type orders struct {
 	everybody bool                   // UpdateMetadata even without partitions: the brokers have changed
 	full      map[int32]bool         // brokers that get UpdateMetadata with everything
 	stops     map[int32][]stop       // StopReplica, by broker
-	then      []func()               // to be called when LeaderAndIsr and our own UpdateMetadata have been answered
+	then      []func()               // to be called when this broker has answered
 	told      []func()               // to be called when every broker has answered UpdateMetadata
 }
 
@@ -52,13 +52,13 @@ func newOrders() orders {
 }
 
 func (o *orders) empty() bool {
-	return len(o.states) == 0 && !o.updates() && len(o.stops) == 0 && len(o.then) == 0 && len(o.told) == 0
+	return len(o.states) == 0 && !o.updates() && len(o.full) == 0 && len(o.stops) == 0 && len(o.then) == 0 && len(o.told) == 0
 }
 
 // updates says whether every broker gets UpdateMetadata.
-func (o *orders) updates() bool { return o.everybody || len(o.metadata.list) > 0 || len(o.full) > 0 }
+func (o *orders) updates() bool { return o.everybody || len(o.metadata.list) > 0 }
 
-// orderState tells a partition's live replicas its state, and everybody its metadata.
+// orderState tells a partition's live replicas its state, and everybody its metadata as soon as its leader has answered.
 func (m *Machine) orderState(x ref, isNew bool) {
 	for _, id := range x.part().replicas {
 		m.orderStateOf(x, id, isNew)
@@ -95,28 +95,33 @@ func (m *Machine) flush() {
 // send makes the requests of a turn. Requests to different brokers share what is equal in them.
 func (m *Machine) send(o *orders) {
 	r := m.reign
-	d := &delivery{then: o.then, versions: map[ref]int32{}, left: 1}
+	d := &delivery{then: o.then, left: 1}
 	told := &delivery{then: o.told, left: 1}
 	live := r.liveBrokers()
 	some := r.metadataOf(o.metadata.list)
+	if len(some) == 0 && len(o.metadata.list) > 0 && !o.everybody {
+		o.metadata.list = nil // all of them wait for their leaders
+	}
 	var all []kmsg.UpdateMetadataRequestTopicState
 	for _, id := range r.brokerIDs() {
 		if s := o.states[id]; s != nil {
-			for _, x := range s.list {
-				d.versions[x] = x.part().version
+			waiting := []*delivery{}
+			if id == m.id {
+				waiting = append(waiting, d)
 			}
-			m.sendTo(id, r.stateRequest(m.id, id, s), m.statesAnswered(id, d), d)
+			m.sendTo(id, r.stateRequest(m.id, id, s), m.statesAnswered(id, s.list), waiting...)
 		}
-		if o.updates() {
+		if o.full[id] && all == nil {
+			all = r.metadataOf(r.allRefs())
+		}
+		if o.updates() || o.full[id] {
 			topics := some
 			if o.full[id] {
-				if all == nil {
-					all = r.metadataOf(r.allRefs())
-				}
 				topics = all
 			}
 			waiting := []*delivery{told}
 			if id == m.id {
+				d.serve(o.metadata.list)
 				waiting = append(waiting, d)
 			}
 			m.sendTo(id, r.metadataRequest(m.id, id, topics, live), nil, waiting...)
@@ -142,11 +147,21 @@ func (m *Machine) sendStops(id int32, all []stop) {
 	}
 }
 
-// delivery follows the orders of a turn that clients must wait for.
+// delivery follows orders of a turn that somebody waits for.
 type delivery struct {
 	left     int           // answers that are missing, and one for the turn that sends
-	versions map[ref]int32 // partitions whose state was sent and not refused, with its version
+	versions map[ref]int32 // partitions that clients of this broker know of then, with the version of the state
 	then     []func()
+}
+
+// serve notes partitions whose leaders have answered and that our own clients are told of.
+func (d *delivery) serve(refs []ref) {
+	d.versions = make(map[ref]int32, len(refs))
+	for _, x := range refs {
+		if p := x.part(); p.told {
+			d.versions[x] = p.version
+		}
+	}
 }
 
 // sendTo gives one order. answered, if any, is called with the answer unless the broker is gone; waiting count it.

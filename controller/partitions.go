@@ -277,36 +277,43 @@ func (m *Machine) lookForStates(refs []ref, o outcome) {
 	})
 }
 
-// statesAnswered looks at a broker's answer to LeaderAndIsr. A replica that it cannot store is offline until it starts again.
-// That a state is no news (an equal epoch: STALE_CONTROLLER_EPOCH) is fine; whatever else is refused is not served, and the broker
-// will be told again when it starts, or by the next controller.
-func (m *Machine) statesAnswered(id int32, d *delivery) func(kmsg.Response) {
+// statesAnswered looks at a broker's answer to LeaderAndIsr about refs. Those that it leads now can be made known. That a state is
+// no news (an equal epoch: STALE_CONTROLLER_EPOCH) is fine. A replica that is refused for another reason (KAFKA_STORAGE_ERROR, data
+// of another topic) is offline until the broker starts again. An answer that is an error as a whole is for an earlier registration
+// or from an earlier reign; what follows from that comes by way of the store.
+func (m *Machine) statesAnswered(id int32, refs []ref) func(kmsg.Response) {
+	versions := make([]int32, len(refs))
+	for i, x := range refs {
+		versions[i] = x.part().version
+	}
 	return func(resp kmsg.Response) {
-		r := m.reign
-		b := r.brokers[id]
+		b := m.reign.brokers[id]
 		answer, ok := resp.(*kmsg.LeaderAndISRResponse)
 		if b == nil || !ok || answer.ErrorCode != 0 {
-			clear(d.versions)
 			return
 		}
-		var failed []ref
+		refused := map[ref]int16{}
 		for _, ts := range answer.Topics {
-			t := r.ids[ts.TopicID]
+			t := m.reign.ids[ts.TopicID]
 			for _, p := range ts.Partitions {
-				if t == nil || p.Partition < 0 || int(p.Partition) >= len(t.parts) || p.ErrorCode == 0 || p.ErrorCode == kerr.StaleControllerEpoch.Code {
-					continue
-				}
-				x := ref{t, p.Partition}
-				delete(d.versions, x)
-				if p.ErrorCode == kerr.KafkaStorageError.Code && !b.offline[x] {
-					failed = append(failed, x)
-				} else {
-					m.log.Warn("a broker refused a replica", zap.Int32("broker", id), zap.String("topic", t.name),
-						zap.Int32("partition", x.p), zap.Error(kerr.ErrorForCode(p.ErrorCode)))
+				if p.ErrorCode != 0 && p.ErrorCode != kerr.StaleControllerEpoch.Code && t != nil {
+					refused[ref{t, p.Partition}] = p.ErrorCode
 				}
 			}
 		}
-		m.replicasOffline(b, failed)
+		var offline []ref
+		for i, x := range refs {
+			p := x.part()
+			switch code := refused[x]; {
+			case code != 0 && !b.offline[x]:
+				offline = append(offline, x)
+				m.log.Warn("a broker refused a replica", zap.Int32("broker", id), zap.String("topic", x.t.name), zap.Int32("partition", x.p), zap.Error(kerr.ErrorForCode(code)))
+			case code == 0 && p.leader == id && p.version == versions[i]:
+				p.told = true
+				m.reign.orders.metadata.add(x)
+			}
+		}
+		m.replicasOffline(b, offline)
 	}
 }
 
@@ -315,8 +322,6 @@ func (m *Machine) replicasOffline(b *broker, refs []ref) {
 	if len(refs) == 0 {
 		return
 	}
-	m.log.Warn("a broker cannot store some of its replicas", zap.Int32("broker", b.ID), zap.Int("partitions", len(refs)),
-		zap.String("topic", refs[0].t.name), zap.Int32("partition", refs[0].p))
 	if b.offline == nil {
 		b.offline = map[ref]bool{}
 	}

@@ -67,7 +67,8 @@ type partition struct {
 	recovering      bool
 	busy            bool // a commit is under way
 	again           bool // look again when it is done
-	served          bool // the orders for the state as it is have been carried out
+	told            bool // the leader has answered the order for the state as it is
+	served          bool // and this broker's clients know
 }
 
 // ref names a partition. It stays valid when partitions are added.
@@ -196,7 +197,7 @@ func (t *topic) node() znode.Topic {
 // take puts a state that is in the store into the partition.
 func (p *partition) take(s znode.State, version int32) {
 	p.leader, p.leaderEpoch, p.controllerEpoch, p.recovering = s.Leader, s.LeaderEpoch, s.ControllerEpoch, s.Recovering
-	p.isr, p.version, p.served = s.ISR, version, false
+	p.isr, p.version, p.told, p.served = s.ISR, version, false, false
 	if slices.Equal(p.isr, p.replicas) {
 		p.isr = p.replicas // share the memory
 	}

@@ -63,7 +63,8 @@ func (r *reign) liveLeader(id int32) kmsg.LeaderAndISRRequestLiveLeader {
 	return l
 }
 
-// metadataOf is the topics' part of UpdateMetadata.
+// metadataOf is the topics' part of UpdateMetadata. A partition whose leader does not know yet that it leads is left out: nobody must
+// be told before (case P6 of a producer that is refused first and accepted then).
 func (r *reign) metadataOf(refs []ref) []kmsg.UpdateMetadataRequestTopicState {
 	var topics []kmsg.UpdateMetadataRequestTopicState
 	byTopic(refs, func(t *topic, list []ref) {
@@ -71,8 +72,8 @@ func (r *reign) metadataOf(refs []ref) []kmsg.UpdateMetadataRequestTopicState {
 		ts.Topic, ts.TopicID = t.name, t.id
 		ts.PartitionStates = make([]kmsg.UpdateMetadataRequestTopicPartition, 0, len(list))
 		for _, x := range list {
-			if t.deletion == nil && x.part().version < 0 {
-				continue // nobody has decided anything yet
+			if p := x.part(); t.deletion == nil && (p.version < 0 || p.leader >= 0 && !p.told) {
+				continue
 			}
 			ts.PartitionStates = append(ts.PartitionStates, r.metadataOfPartition(x))
 		}
