@@ -11,7 +11,7 @@ import (
 )
 
 // DescribeTopicPartitions describes topics a page at a time, in the order of their names (KIP-966). There are no
-// eligible leader replicas to tell: the fields are null.
+// eligible leader replicas to tell: the lists are empty, not null, which the tools of 4.4 cannot read.
 // Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION per topic; INVALID_REQUEST closes over a bad cursor.
 // After DescribeTopicPartitionsRequestHandler.
 var describeTopicPartitions = Entry{
@@ -103,6 +103,7 @@ func (s *Services) topicPage(c *Call, image *metadata.Image, name string, first 
 		answer.Partitions = append(answer.Partitions, kmsg.DescribeTopicPartitionsResponseTopicPartition{
 			ErrorCode: c.Code(s.reachable(c, image, p)), Partition: i, LeaderID: p.Leader, LeaderEpoch: p.LeaderEpoch,
 			Replicas: p.Replicas, ISR: p.ISR, OfflineReplicas: p.Offline,
+			EligibleLeaderReplicas: []int32{}, LastKnownELR: []int32{},
 		})
 	}
 	return answer, -1
