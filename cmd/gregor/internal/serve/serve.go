@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -95,10 +96,19 @@ func run(ctx context.Context, o options, version string) error {
 		}
 		defer stop()
 	}
+	spareProcessors(config.NumNetworkThreads.Of(snapshot))
 	b := broker.New(broker.Options{Config: snapshot, Logger: logger, ReadyFile: o.readyFile, Engine: o.engine})
 	hurry, stop := secondSignal()
 	defer stop()
 	return b.Run(ctx, hurry)
+}
+
+// spareProcessors gives the Go scheduler a processor more for each of the network's, which hold theirs while they wait
+// in the kernel (docs/performance.md). Who sets GOMAXPROCS has decided.
+func spareProcessors(network int) {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + network)
+	}
 }
 
 // secondSignal returns a channel that is closed when the process is told to stop a second time.
