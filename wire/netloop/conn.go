@@ -210,7 +210,7 @@ func (c *conn) write() {
 	c.take()
 	for s.HasOutput() && !c.isEnding() {
 		var file *payload.Part
-		vectors, file = s.Gather(vectors[:0], maxVectors)
+		vectors, file = s.Gather(vectors[:0], maxVectors, nil)
 		c.give()
 		n, err := 0, error(nil)
 		if len(vectors) > 0 {

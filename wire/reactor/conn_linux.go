@@ -137,7 +137,8 @@ func (p *processor) flush(c *conn) bool {
 			p.queue(c)
 			return true
 		}
-		vec, file := s.Gather(p.vectors[:0], maxVectors)
+		p.copied = 0
+		vec, file := s.Gather(p.vectors[:0], maxVectors, p.copySmallFunc)
 		var n, size int
 		var err error
 		if len(vec) > 0 {
@@ -166,6 +167,20 @@ func (p *processor) flush(c *conn) bool {
 		}
 	}
 	return true
+}
+
+// copySmall reads a small file range into the scratch buffer, to be sent with what is around it: for those sendfile costs more
+// than the copy, and a response may have hundreds.
+func (p *processor) copySmall(part *payload.Part) []byte {
+	if part.Len > copiedRange || part.Cold || part.Len > len(p.scratch)-p.copied {
+		return nil
+	}
+	buf := p.scratch[p.copied : p.copied+part.Len]
+	if n, _ := part.File.ReadAt(buf, part.Pos); n < len(buf) {
+		return nil // sendRange finds out why
+	}
+	p.copied += part.Len
+	return buf
 }
 
 var errCold = errors.New("reactor: the file range is not in the page cache")

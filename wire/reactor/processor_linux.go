@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gregor-broker/gregor/wire/clock"
+	"github.com/gregor-broker/gregor/wire/payload"
 	"github.com/gregor-broker/gregor/wire/session"
 )
 
@@ -22,6 +23,7 @@ const (
 	scratchSize   = session.FirstStep // bytes
 	readQuantum   = 512 << 10         // bytes that a connection may bring in per turn
 	writeQuantum  = 1 << 20           // bytes that a connection may take out per turn
+	copiedRange   = 16 << 10          // bytes of a file range up to which it is copied
 )
 
 // processor owns an epoll set and its connections. Everything but the inbox belongs to its goroutine.
@@ -41,11 +43,13 @@ type processor struct {
 	all    []session.Message // what was broadcast: connections on their way get it when they arrive
 	ending bool
 
-	scratch [scratchSize]byte
-	events  [eventsPerWait]unix.EpollEvent
-	vectors [maxVectors][]byte
-	iovecs  [maxVectors]unix.Iovec
-	message unix.Msghdr
+	scratch       [scratchSize]byte          // shared by reading, and by sending what is copied from files
+	copied        int                        // bytes of scratch that hold file ranges
+	copySmallFunc func(*payload.Part) []byte // copySmall, made once
+	events        [eventsPerWait]unix.EpollEvent
+	vectors       [maxVectors][]byte
+	iovecs        [maxVectors]unix.Iovec
+	message       unix.Msghdr
 
 	letters []letter // taken from the inbox
 	inbox   struct {
@@ -97,6 +101,7 @@ func newProcessor(e *Engine, index uint16) (*processor, error) {
 		return nil, fmt.Errorf("reactor: epoll_ctl: %w", err)
 	}
 	p.byUse.init()
+	p.copySmallFunc = p.copySmall
 	return p, nil
 }
 

@@ -107,8 +107,9 @@ func (c *Conn) HasOutput() bool {
 
 // Gather appends to vec what is to be sent next: bytes, up to the next file part, to max slices, or to the end of the
 // replies that may go out. It returns the part that follows if that is of a file; the part stays the session's and shrinks
-// with Sent.
-func (c *Conn) Gather(vec [][]byte, max int) ([][]byte, *payload.Part) {
+// with Sent. An engine that would rather copy some file parts than send them from the file passes copied, which returns a
+// part's bytes, or nil for those that it does not want or has no room for.
+func (c *Conn) Gather(vec [][]byte, max int, copied func(*payload.Part) []byte) ([][]byte, *payload.Part) {
 	for x := c.out.first; x != nil && x.done && !x.last; x = x.next {
 		if x.size == 0 {
 			continue
@@ -120,15 +121,23 @@ func (c *Conn) Gather(vec [][]byte, max int) ([][]byte, *payload.Part) {
 			vec = append(vec, x.prefix[frame.LengthSize-x.left:])
 		}
 		for i := range x.parts {
-			switch p := &x.parts[i]; {
-			case p.Size() == 0:
-			case p.File != nil:
-				return vec, p
-			case len(vec) >= max:
-				return vec, nil
-			default:
-				vec = append(vec, p.Bytes)
+			p := &x.parts[i]
+			if p.Size() == 0 {
+				continue
 			}
+			if len(vec) >= max {
+				return vec, nil
+			}
+			bytes := p.Bytes
+			if p.File != nil {
+				if copied != nil {
+					bytes = copied(p)
+				}
+				if bytes == nil {
+					return vec, p
+				}
+			}
+			vec = append(vec, bytes)
 		}
 	}
 	return vec, nil

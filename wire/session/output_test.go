@@ -25,7 +25,13 @@ func (f *fakeFile) Release() { f.refs-- }
 // drain sends up to n bytes of what may go out.
 func drain(c *Conn, n int, vecs int) (out []byte) {
 	for n > 0 && c.HasOutput() {
-		vec, file := c.Gather(nil, vecs)
+		room := n % 1500
+		vec, file := c.Gather(nil, vecs, func(p *payload.Part) []byte {
+			if room -= p.Len; room < 0 {
+				return nil
+			}
+			return p.File.(*fakeFile).data[p.Pos : p.Pos+int64(p.Len)]
+		})
 		var piece []byte
 		for _, v := range vec {
 			piece = append(piece, v...)
