@@ -108,3 +108,38 @@ func BenchmarkLarge(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFetch reads responses of 8 MiB from a file in the page cache.
+func BenchmarkFetch(b *testing.B) {
+	const size = 8 << 20
+	for _, engine := range engines {
+		b.Run(engine, func(b *testing.B) {
+			disk, _ := osFile(b, size)
+			addr := benchServer(b, engine, &app{admit: admitInline, serve: func(r *wire.Request, _ bool) bool {
+				disk.Retain()
+				r.Reply(head(r), payload.Part{File: disk, Len: size})
+				return true
+			}})
+			nc, err := net.Dial("tcp", addr.String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer nc.Close()
+			in := make([]byte, 1<<20)
+			b.SetBytes(size)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := nc.Write(request(1, nil)); err != nil {
+					b.Fatal(err)
+				}
+				for left := size + 8; left > 0; {
+					n, err := nc.Read(in[:min(left, len(in))])
+					if err != nil {
+						b.Fatal(err)
+					}
+					left -= n
+				}
+			}
+		})
+	}
+}

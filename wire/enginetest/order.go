@@ -81,7 +81,7 @@ func (s *Suite) sizes(t *testing.T) {
 }
 
 // osFile opens a file of n bytes that say where they are.
-func osFile(t *testing.T, n int) (*file, []byte) {
+func osFile(t testing.TB, n int) (*file, []byte) {
 	data := make([]byte, n)
 	for i := 0; i+4 <= n; i += 4 {
 		binary.BigEndian.PutUint32(data[i:], uint32(i))

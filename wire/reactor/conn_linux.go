@@ -144,7 +144,7 @@ func (p *processor) flush(c *conn) bool {
 		if len(vec) > 0 {
 			n, size, err = p.send(c.fd, vec, file != nil)
 		} else {
-			if n, err = p.sendRange(c, file, quantum); err == errCold {
+			if n, size, err = p.sendRange(c, file, quantum); err == errCold {
 				return true
 			}
 		}
@@ -185,30 +185,29 @@ func (p *processor) copySmall(part *payload.Part) []byte {
 
 var errCold = errors.New("reactor: the file range is not in the page cache")
 
-// sendRange sends the beginning of a file's range.
-func (p *processor) sendRange(c *conn, file *payload.Part, quantum int) (n int, err error) {
-	size := min(file.Len, quantum)
+// sendRange sends the beginning of a file's range; size is what it tried to send.
+func (p *processor) sendRange(c *conn, file *payload.Part, quantum int) (n, size int, err error) {
+	size = min(file.Len, quantum)
 	fd := file.File.FD()
 	if fd < 0 {
 		buf := p.scratch[:min(size, len(p.scratch))]
 		if n, err = file.File.ReadAt(buf, file.Pos); n < len(buf) {
-			return 0, shrunk(file, err)
+			return 0, size, shrunk(file, err)
 		}
-		n, _, err = p.send(c.fd, append(p.vectors[:0], buf), false)
-		return n, err
+		return p.send(c.fd, append(p.vectors[:0], buf), false)
 	}
 	if file.Cold {
 		if size = c.warm.prefix(file, size); size == 0 {
 			p.load(c, file, min(file.Len, quantum))
-			return 0, errCold
+			return 0, size, errCold
 		}
 	}
 	pos := file.Pos
 	n, err = unix.Sendfile(c.fd, fd, &pos, size)
 	if n == 0 && err == nil {
-		return 0, shrunk(file, nil)
+		return 0, size, shrunk(file, nil)
 	}
-	return n, err
+	return n, size, err
 }
 
 // shrunk is the error for a file that ends before the range that was to be sent.
