@@ -32,17 +32,15 @@ type server struct {
 }
 
 func newServer(name, dir string) (*server, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := harness.FreePort()
 	if err != nil {
 		return nil, err
 	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
-	s := &server{name: name, dir: filepath.Join(dir, name), addr: addr}
+	s := &server{name: name, dir: filepath.Join(dir, name), addr: local(port)}
 	return s, os.MkdirAll(s.dir, 0o755)
 }
+
+func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 func (s *server) pid() int { return s.cmd.Process.Pid }
 
@@ -66,14 +64,11 @@ func (s *server) command() ([]string, error) {
 // kafkaCommand formats the storage when there is none, and returns the broker's command with the flags of the distribution's
 // scripts.
 func (s *server) kafkaCommand() ([]string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := harness.FreePort()
 	if err != nil {
 		return nil, err
 	}
-	controller := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
+	controller := local(port)
 	config := filepath.Join(s.dir, "server.properties")
 	lines := []string{
 		// The distribution's file, save addresses and folders.

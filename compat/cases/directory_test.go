@@ -70,7 +70,7 @@ func TestC4MismatchedDirectories(t *testing.T) {
 	}
 	base := t.TempDir()
 	one, two := filepath.Join(base, "one"), filepath.Join(base, "two")
-	options := harness.Options{Dir: base, Props: map[string]string{"log.dirs": one + "," + two}}
+	options := harness.Options{Dir: base, Props: map[string]string{"log.dirs": one + "," + two, "broker.id": "0"}}
 	b := harness.Start(t, options)
 	topic(t, b, 2)
 	b.Stop()

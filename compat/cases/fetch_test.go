@@ -151,7 +151,7 @@ func TestF3OffsetsBySegment(t *testing.T) {
 	only(t, b, legacy, harness.Gregor, harness.Kafka39)
 	c := raw.Dial(t, b.Addr)
 	topic := topic(t, b, 1, "segment.bytes", "1048576") // 4.4's least
-	for range 3 { // a segment each
+	for range 3 {                                       // a segment each
 		mustProduce(t, c, topic, raw.NewBatch(now(), strings.Repeat("x", 700_000)).Encode())
 	}
 	for _, test := range []struct {

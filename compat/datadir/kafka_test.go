@@ -53,7 +53,7 @@ func writeNodes(t testing.TB, ensemble *harness.ZooKeeper, dir string) (brokerID
 		select {
 		case <-events:
 		case <-ctx.Done():
-			t.Fatal("no session with ZooKeeper")
+			t.Fatalf("no session with ZooKeeper: %v\n%s", conn.State(), ensemble.Log())
 		}
 	}
 	create := func(path string, value any) {

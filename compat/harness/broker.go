@@ -3,10 +3,12 @@ package harness
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +51,9 @@ func Start(t testing.TB, o Options) *Broker {
 	}
 	b.t = t
 	t.Cleanup(b.discard)
+	if err := b.keepPort(); err != nil {
+		t.Fatal(err)
+	}
 	if err := b.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +97,13 @@ func newBroker(o Options, tempDir func() string) (*Broker, error) {
 	}
 	b.DataDirs = strings.Split(dirs, ",")
 	return b, nil
+}
+
+// keepPort chooses the port now, so that a restart finds it free again: the kernel's choice may go to a connection meanwhile.
+func (b *Broker) keepPort() error {
+	port, err := FreePort()
+	b.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	return err
 }
 
 // start starts the process and waits until it serves.
@@ -208,21 +220,17 @@ func (b *Broker) writeProperties(base map[string]string) (path string, err error
 	return path, os.WriteFile(path, []byte(text.String()), 0o644)
 }
 
-// freePort returns a port of 127.0.0.1 that nobody listened on a moment ago.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// FreePort returns a port of 127.0.0.1 that nobody listened on a moment ago. It is below those that the kernel gives to outgoing
+// connections, one of which could take it before it is used.
+func FreePort() (int, error) {
+	const first, last, tries = 15_000, 32_000, 100
+	var err error
+	for range tries {
+		port := first + rand.IntN(last-first)
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// dialable returns nil once something accepts connections at addr.
-func dialable(addr string) error {
-	conn, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return err
-	}
-	return conn.Close()
+	return 0, err
 }

@@ -1,7 +1,9 @@
 package harness
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -10,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Versions of Apache Kafka whose brokers and tools the tests run.
@@ -53,7 +56,7 @@ func startZooKeeper(dir string) (*ZooKeeper, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +72,37 @@ func startZooKeeper(dir string) (*ZooKeeper, error) {
 		return nil, err
 	}
 	z := &ZooKeeper{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), process: p}
-	if err := poll(startLimit, func() error { return dialable(z.Addr) }); err != nil {
+	err = poll(startLimit, func() error {
+		if p.ended() {
+			return nil
+		}
+		return z.serves()
+	})
+	if err != nil || p.ended() {
 		p.kill()
-		return nil, fmt.Errorf("ZooKeeper does not serve: %w\n%s", err, tail(p.log(), 4000))
+		return nil, fmt.Errorf("ZooKeeper does not serve: %v\n%s", err, tail(p.log(), 4000))
 	}
 	return z, nil
+}
+
+// serves returns nil once the ensemble answers its command srvr: it accepts connections before it serves.
+func (z *ZooKeeper) serves() error {
+	conn, err := net.DialTimeout("tcp", z.Addr, time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := conn.Write([]byte("srvr")); err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(conn)
+	if err == nil && !bytes.Contains(answer, []byte("Mode: ")) {
+		err = fmt.Errorf("it answers %q", answer)
+	}
+	return err
 }
 
 // StartZooKeeper starts a ZooKeeper that ends with the test.
@@ -99,11 +128,9 @@ var single = map[string]string{
 
 func (b *Broker) common() (map[string]string, error) {
 	if b.Addr == "" {
-		port, err := freePort()
-		if err != nil {
+		if err := b.keepPort(); err != nil {
 			return nil, err
 		}
-		b.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	}
 	b.Addrs = map[string]string{"PLAINTEXT": b.Addr}
 	props := map[string]string{"log.dirs": strings.Join(b.DataDirs, ",")}
@@ -162,7 +189,7 @@ func (b *Broker) startKafka44() error {
 	if err != nil {
 		return err
 	}
-	controller, err := freePort()
+	controller, err := FreePort()
 	if err != nil {
 		return err
 	}
@@ -191,3 +218,6 @@ func (b *Broker) startKafka44() error {
 	}
 	return b.launchKafka(V44, config)
 }
+
+// Log returns what the ensemble has logged so far.
+func (z *ZooKeeper) Log() string { return string(z.process.log()) }
