@@ -34,6 +34,7 @@ const offsetsSegmentBytes = 104857600
 type options struct {
 	configs   []string
 	retention string
+	skip      bool
 }
 
 // Command returns "gregor import".
@@ -58,6 +59,7 @@ It can be repeated: what is known already is left alone.`,
 	}
 	cmd.Flags().StringArrayVarP(&o.configs, "config", "c", nil, "a setting of a topic, `TOPIC:key=value` (repeatable)")
 	cmd.Flags().StringVar(&o.retention, "retention", "forever", "of topics without such a setting: forever, or broker (the broker's log.retention)")
+	cmd.Flags().BoolVar(&o.skip, "skip-incomplete", false, "leave out topics of which partitions are missing (the directory of one broker of several)")
 	_ = cmd.RegisterFlagCompletionFunc("retention", cobra.FixedCompletions([]string{"forever", "broker"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -71,7 +73,7 @@ func (o options) run(ctx context.Context, out io.Writer, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	topics, err := found.importTopics()
+	topics, err := found.importTopics(o.skip)
 	if err != nil {
 		return err
 	}
@@ -140,6 +142,7 @@ type finding struct {
 	brokerID  int32
 	clusterID string
 	topics    map[string]*foundTopic
+	skipped   []string // topics left out
 }
 
 type foundTopic struct {
@@ -218,23 +221,36 @@ func lastEpoch(dir string) (int32, error) {
 	return -1, nil
 }
 
-// importTopics makes topics of what was found. A topic must be there with all its partitions, from 0.
-func (f *finding) importTopics() ([]controller.ImportTopic, error) {
+// importTopics makes topics of what was found. A topic must be there with all its partitions, from 0, unless incomplete
+// ones are skipped.
+func (f *finding) importTopics(skip bool) ([]controller.ImportTopic, error) {
 	var topics []controller.ImportTopic
 	for _, name := range slices.Sorted(maps.Keys(f.topics)) {
-		t := f.topics[name]
-		one := controller.ImportTopic{Name: name, ID: t.id}
-		for p := range int32(len(t.dirs)) {
-			last, ok := t.epochs[p]
-			if !ok {
-				return nil, fmt.Errorf("topic %s has %d partitions here, but %d is not among them: the directory is not the whole of a cluster's data",
-					name, len(t.dirs), p)
-			}
-			one.Partitions = append(one.Partitions, controller.ImportPartition{Replicas: []int32{f.brokerID}, LeaderEpoch: last})
+		one, missing := f.topics[name].importTopic(name, f.brokerID)
+		switch {
+		case missing < 0:
+			topics = append(topics, one)
+		case !skip:
+			return nil, fmt.Errorf("partition %d of topic %s is missing: is this the directory of one broker of several? "+
+				"--skip-incomplete leaves such topics out", missing, name)
+		default:
+			f.skipped = append(f.skipped, name)
 		}
-		topics = append(topics, one)
 	}
 	return topics, nil
+}
+
+// importTopic also returns the first partition that is missing, -1 if none is.
+func (t *foundTopic) importTopic(name string, brokerID int32) (topic controller.ImportTopic, missing int32) {
+	topic = controller.ImportTopic{Name: name, ID: t.id}
+	for p := range int32(len(t.dirs)) {
+		last, ok := t.epochs[p]
+		if !ok {
+			return topic, p
+		}
+		topic.Partitions = append(topic.Partitions, controller.ImportPartition{Replicas: []int32{brokerID}, LeaderEpoch: last})
+	}
+	return topic, -1
 }
 
 func report(out io.Writer, f *finding, topics []controller.ImportTopic) error {
@@ -249,10 +265,17 @@ func report(out io.Writer, f *finding, topics []controller.ImportTopic) error {
 	if err := cli.Table(out, rows); err != nil {
 		return err
 	}
+	if len(f.skipped) > 0 {
+		fmt.Fprintf(out, "left out, since partitions are missing: %s\n", strings.Join(f.skipped, ", "))
+	}
 	cluster := ""
 	if f.clusterID != "" {
 		cluster = " of cluster " + f.clusterID
 	}
-	_, err := fmt.Fprintf(out, "%d topics imported for broker %d%s\n", len(topics), f.brokerID, cluster)
+	plural := "s"
+	if len(topics) == 1 {
+		plural = ""
+	}
+	_, err := fmt.Fprintf(out, "%d topic%s imported for broker %d%s\n", len(topics), plural, f.brokerID, cluster)
 	return err
 }

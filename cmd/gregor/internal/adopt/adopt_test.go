@@ -91,7 +91,7 @@ func TestRefusals(t *testing.T) {
 		want  string
 	}{
 		{"KRaft", [][]string{{"meta.properties: version=1\nnode.id=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\n"}}, options{}, "KRaft"},
-		{"a partition is missing", [][]string{{meta, partition("t-0", idA), partition("t-2", idA)}}, options{}, "topic t has 2 partitions here, but 1 is not among them"},
+		{"a partition is missing", [][]string{{meta, partition("t-0", idA), partition("t-2", idA)}}, options{}, "partition 1 of topic t is missing"},
 		{"two ids", [][]string{{meta, partition("t-0", idA), partition("t-1", idB)}}, options{}, "different topic ids"},
 		{"a partition in two directories", [][]string{{meta, partition("t-0", idA)}, {meta, partition("t-0", idA)}}, options{}, "t-0 lies in"},
 		{"two brokers", [][]string{{meta}, {strings.ReplaceAll(meta, "=7", "=8")}}, options{}, "of broker 7"},
@@ -114,6 +114,17 @@ func TestRefusals(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dirs[0], broker.StoreFile)); err == nil {
 			t.Errorf("%s: a store was made", c.name)
 		}
+	}
+}
+
+func TestSkipIncomplete(t *testing.T) {
+	dir := dataDir(t, meta, partition("whole-0", idA), partition("part-1", idB))
+	var out bytes.Buffer
+	if err := (options{retention: "broker", skip: true}).run(context.Background(), &out, []string{dir}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "left out, since partitions are missing: part\n1 topic imported") {
+		t.Error(out.String())
 	}
 }
 

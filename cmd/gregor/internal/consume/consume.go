@@ -11,6 +11,7 @@ import (
 
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -75,6 +76,7 @@ type plan struct {
 	options
 	topics     []string
 	begin      kgo.Offset
+	exact      int64   // the offset that begin is, -1 if it is not one
 	partitions []int32 // empty: all
 	format     format
 }
@@ -82,7 +84,7 @@ type plan struct {
 func (o options) plan(topics []string) (*plan, error) {
 	p := &plan{options: o, topics: topics}
 	var err error
-	if p.begin, err = parseOffset(o.offset, time.Now()); err != nil {
+	if p.begin, p.exact, err = parseOffset(o.offset, time.Now()); err != nil {
 		return nil, cli.Usage(fmt.Errorf("--offset: %w", err))
 	}
 	if o.partitions != "" {
@@ -138,6 +140,9 @@ func (p *plan) run(ctx context.Context, c *cli.Connection, out io.Writer) error 
 		return err
 	}
 	defer client.CloseAllowingRebalance()
+	if err := p.topicsExist(ctx, client); err != nil {
+		return err
+	}
 	end, err := p.ends(ctx, client)
 	if err != nil {
 		return err
@@ -155,6 +160,20 @@ func (p *plan) run(ctx context.Context, c *cli.Connection, out io.Writer) error 
 		}
 	}
 	return err
+}
+
+// topicsExist refuses topics that do not exist: the client would wait for them.
+func (p *plan) topicsExist(ctx context.Context, client *kgo.Client) error {
+	details, err := kadm.NewClient(client).ListTopics(ctx, p.topics...)
+	if err != nil {
+		return err
+	}
+	for _, t := range details.Sorted() {
+		if t.Err != nil {
+			return fmt.Errorf("topic %s: %w", t.Topic, cli.Explain(t.Err, ""))
+		}
+	}
+	return nil
 }
 
 // print writes records until the context ends, the number is reached or, without --follow, the ends are.

@@ -44,22 +44,23 @@ func TestFormat(t *testing.T) {
 func TestParseOffset(t *testing.T) {
 	now := time.UnixMilli(10_000_000)
 	for _, c := range []struct {
-		text string
-		want kgo.Offset
+		text  string
+		want  kgo.Offset
+		exact int64
 	}{
-		{"start", kgo.NewOffset().AtStart()},
-		{"earliest", kgo.NewOffset().AtStart()},
-		{"end", kgo.NewOffset().AtEnd()},
-		{"42", kgo.NewOffset().At(42)},
-		{"-5", kgo.NewOffset().AtEnd().Relative(-5)},
-		{"@777", kgo.NewOffset().AfterMilli(777)},
-		{"-1h", kgo.NewOffset().AfterMilli(10_000_000 - 3_600_000)},
+		{"start", kgo.NewOffset().AtStart(), -1},
+		{"earliest", kgo.NewOffset().AtStart(), -1},
+		{"end", kgo.NewOffset().AtEnd(), -1},
+		{"42", kgo.NewOffset().At(42), 42},
+		{"-5", kgo.NewOffset().AtEnd().Relative(-5), -1},
+		{"@777", kgo.NewOffset().AfterMilli(777), -1},
+		{"-1h", kgo.NewOffset().AfterMilli(10_000_000 - 3_600_000), -1},
 	} {
-		if got, err := parseOffset(c.text, now); err != nil || got != c.want {
-			t.Errorf("%s: %v %v", c.text, got, err)
+		if got, exact, err := parseOffset(c.text, now); err != nil || got != c.want || exact != c.exact {
+			t.Errorf("%s: %v %d %v", c.text, got, exact, err)
 		}
 	}
-	if _, err := parseOffset("soon", now); err == nil {
+	if _, _, err := parseOffset("soon", now); err == nil {
 		t.Error("soon")
 	}
 }
@@ -120,6 +121,9 @@ func TestEnds(t *testing.T) {
 	}
 	if e := plan(options{offset: "9"}).between(start, end); len(e.left) != 1 {
 		t.Errorf("from 9: %v", e.left)
+	}
+	if e := plan(options{offset: "-1h"}).between(start, end); len(e.left) != 2 {
+		t.Errorf("from a time: %v", e.left)
 	}
 	if e := plan(options{offset: "start", partitions: "2"}).between(start, end); len(e.left) != 1 {
 		t.Errorf("partition 2: %v", e.left)

@@ -46,10 +46,9 @@ func (p *plan) ends(ctx context.Context, client *kgo.Client) (*ends, error) {
 // between keeps the partitions that have something between where reading begins and where it ends.
 func (p *plan) between(start, end kadm.ListedOffsets) *ends {
 	e := &ends{left: map[topicPartition]int64{}}
-	begin := p.begin.EpochOffset().Offset
 	end.Each(func(o kadm.ListedOffset) {
 		first, _ := start.Lookup(o.Topic, o.Partition)
-		if o.Offset <= first.Offset || begin >= o.Offset || p.offset == "end" || p.offset == "latest" || !p.reads(o.Partition) {
+		if o.Offset <= first.Offset || p.exact >= o.Offset || p.offset == "end" || p.offset == "latest" || !p.reads(o.Partition) {
 			return
 		}
 		e.left[topicPartition{o.Topic, o.Partition}] = o.Offset
