@@ -1,0 +1,103 @@
+// Package cli runs the daily commands of the built binary against the broker.
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gregor-broker/gregor/compat/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// gregor runs a command, which must succeed, and returns its standard output.
+func gregor(t testing.TB, b *harness.Broker, stdin string, args ...string) string {
+	t.Helper()
+	out := run(t, b, stdin, args...)
+	if out.Code != 0 {
+		t.Fatalf("gregor %v ended with %d:\n%s", args, out.Code, out)
+	}
+	return out.Stdout
+}
+
+func run(t testing.TB, b *harness.Broker, stdin string, args ...string) harness.Output {
+	t.Helper()
+	return harness.Command(t, time.Minute, stdin, []string{"GREGOR_BOOTSTRAP_SERVER=" + b.Addr}, harness.Binary(), args...)
+}
+
+func wantMatch(t testing.TB, out string, patterns ...string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		if !regexp.MustCompile(`(?m)` + pattern).MatchString(out) {
+			t.Errorf("no match of %q in:\n%s", pattern, out)
+		}
+	}
+}
+
+// TestReadme: what the README tells a newcomer to type.
+func TestReadme(t *testing.T) {
+	b := harness.Start(t, harness.Options{})
+	gregor(t, b, "", "topic", "create", "greetings", "--partitions", "3")
+	gregor(t, b, "hello\n", "produce", "greetings")
+	if got := gregor(t, b, "", "consume", "greetings", "--follow=false"); got != "hello\n" {
+		t.Errorf("consumed %q", got)
+	}
+	gregor(t, b, "", "group", "list")
+	gregor(t, b, "", "--help")
+	gregor(t, b, "", "completion", "bash")
+	wantMatch(t, gregor(t, b, "", "version"), `^gregor \S+`)
+}
+
+func TestTopics(t *testing.T) {
+	b := harness.Shared(t)
+	gregor(t, b, "", "topic", "create", "cli", "--partitions", "2", "--config", "retention.ms=5000")
+	if out := run(t, b, "", "topic", "create", "cli"); out.Code == 0 || !strings.Contains(out.String(), "exists") {
+		t.Errorf("creating it again ended with %d:\n%s", out.Code, out)
+	}
+	wantMatch(t, gregor(t, b, "", "topic", "list"), `^cli\b`)
+	wantMatch(t, gregor(t, b, "", "topic", "describe", "cli"), `retention\.ms\S*\s*\S*5000`)
+	gregor(t, b, "", "topic", "delete", "cli")
+	if out := gregor(t, b, "", "topic", "list"); strings.Contains(out, "cli\n") {
+		t.Errorf("the deleted topic is listed:\n%s", out)
+	}
+}
+
+func TestRecordsAndGroups(t *testing.T) {
+	b := harness.Shared(t)
+	harness.CreateTopic(t, b, "records", 1)
+	var lines strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&lines, "k%d:v%d\n", i, i)
+	}
+	gregor(t, b, lines.String(), "produce", "records", "--key-separator", ":", "--header", "a=1", "--compression", "zstd")
+	if got := gregor(t, b, "", "consume", "records", "--follow=false", "--format", `%k:%v\n`); got != lines.String() {
+		t.Errorf("consumed:\n%s", got)
+	}
+	if got := gregor(t, b, "", "consume", "records", "--offset", "17", "--num", "2", "--format", `%p:%o %h %v\n`); got != "0:17 a=1 v17\n0:18 a=1 v18\n" {
+		t.Errorf("consumed %q", got)
+	}
+	if got := gregor(t, b, "", "consume", "records", "--group", "cli-group", "--num", "5", "--format", `%o\n`); got != "0\n1\n2\n3\n4\n" {
+		t.Errorf("the group consumed %q", got)
+	}
+	wantMatch(t, gregor(t, b, "", "group", "list"), `^cli-group\b`)
+	wantMatch(t, gregor(t, b, "", "group", "describe", "cli-group"), `records\s+0\s+5\s+20\s+15`)
+	gregor(t, b, "", "group", "reset", "cli-group", "--topic", "records", "--to", "start", "--execute")
+	wantMatch(t, gregor(t, b, "", "group", "describe", "cli-group"), `records\s+0\s+0\s+20\s+20`)
+	gregor(t, b, "", "group", "delete", "cli-group")
+	if out := gregor(t, b, "", "group", "list"); strings.Contains(out, "cli-group") {
+		t.Errorf("the deleted group is listed:\n%s", out)
+	}
+}
+
+func TestBench(t *testing.T) {
+	b := harness.Shared(t)
+	for _, args := range [][]string{
+		{"produce", "--records", "2000", "--size", "100"}, {"consume"}, {"latency", "--rate", "100", "--duration", "2s"},
+	} {
+		out := gregor(t, b, "", append([]string{"bench", "--json"}, args...)...)
+		wantMatch(t, out, `^\{.*"[a-z0-9_]+":.*\}$`)
+	}
+}
