@@ -63,6 +63,7 @@ func TestStartRefusesInWords(t *testing.T) {
 	server := newReplicaServer(t, 1)
 	o := Options{Store: f.Client(), Broker: brokerNode(1), ClusterID: "vddWK14PRI2hO83V7_zqFg", Transport: server, Observer: server, Configs: configRules{},
 		Clock: clock.System, Logger: testLogger(t), Settings: settings()}
+	o.Broker.Endpoints = brokerNode(2).Endpoints
 	if _, err := Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "a broker with id 1 is registered already") {
 		t.Errorf("same id twice: %v", err)
 	}

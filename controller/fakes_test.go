@@ -62,16 +62,17 @@ type replicaServer struct {
 
 	mu struct {
 		sync.Mutex
-		epoch    int32               // largest controller epoch seen
-		replicas map[string]replica  // by topic-partition
-		metadata map[string]int32    // leader by topic-partition
-		ids      map[string][16]byte // topic ids in metadata
-		removed  []string            // topic-partitions whose data was removed
-		requests []kmsg.Request      // in order
-		fail     map[string]int16    // code to answer for a topic-partition
-		configs  map[string]map[string]string
-		active   int32
-		lost     int // further Sends that fail before anything happens
+		registration int64               // broker epoch of the last UpdateMetadata
+		epoch        int32               // largest controller epoch seen
+		replicas     map[string]replica  // by topic-partition
+		metadata     map[string]int32    // leader by topic-partition
+		ids          map[string][16]byte // topic ids in metadata
+		removed      []string            // topic-partitions whose data was removed
+		requests     []kmsg.Request      // in order
+		fail         map[string]int16    // code to answer for a topic-partition
+		configs      map[string]map[string]string
+		active       int32
+		lost         int // further Sends that fail before anything happens
 	}
 }
 
@@ -166,6 +167,11 @@ func (s *replicaServer) update(r *kmsg.UpdateMetadataRequest) kmsg.Response {
 	if s.stale(r.ControllerEpoch) {
 		resp.ErrorCode = kerr.StaleControllerEpoch.Code
 		return resp
+	}
+	if r.BrokerEpoch > s.mu.registration {
+		// A new registration: the controller tells everything again. What it does not tell was deleted while nobody could tell us.
+		s.mu.registration = r.BrokerEpoch
+		clear(s.mu.metadata)
 	}
 	for _, ts := range r.TopicStates {
 		s.mu.ids[ts.Topic] = ts.TopicID

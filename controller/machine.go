@@ -37,18 +37,18 @@ type Machine struct {
 	lastID  uint64
 	pending map[uint64]continuation
 
-	session     int64          // 0 while there is none
-	former      map[int64]bool // sessions that we had before
-	isSetUp     bool           // the tree is complete, the configurations are read
-	suspected   bool           // another broker seemed to have our id
-	brokerEpoch int64          // -1 while not registered
-	activeID    int32          // active controller as far as we know, -1 none
-	electing    bool           // a step of an election is under way
-	electAgain  bool           // something changed meanwhile
-	ready       bool           // Ready or Failed was said
-	configs     configView
-	reign       *reign            // while elected
-	unanswered  map[uint64]func() // requests outside of the reign: what to do with them when the machine quits
+	session      int64          // 0 while there is none
+	former       map[int64]bool // sessions that we had before
+	isSetUp      bool           // the tree is complete, the configurations are read
+	registration []byte         // data of this process's node
+	brokerEpoch  int64          // -1 while not registered
+	activeID     int32          // active controller as far as we know, -1 none
+	electing     bool           // a step of an election is under way
+	electAgain   bool           // something changed meanwhile
+	ready        bool           // Ready or Failed was said
+	configs      configView
+	reign        *reign            // while elected
+	unanswered   map[uint64]func() // requests outside of the reign: what to do with them when the machine quits
 }
 
 // continuation is what to do with the result of an action.

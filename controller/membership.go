@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -91,9 +92,12 @@ func (m *Machine) setBrokerEpoch(epoch int64) {
 // the broker's epoch.
 func (m *Machine) register() {
 	path := znode.BrokerPath(m.id)
-	b := m.o.Broker
-	b.TimestampMs = m.now.UnixMilli()
-	txn := store.Txn{store.Create(path, nil, store.Ephemeral), store.Set(path, b.Encode(), 0)}
+	if m.registration == nil {
+		b := m.o.Broker
+		b.TimestampMs = m.now.UnixMilli()
+		m.registration = b.Encode() // the same for every session of the process: by it we know our own
+	}
+	txn := store.Txn{store.Create(path, nil, store.Ephemeral), store.Set(path, m.registration, 0)}
 	m.commit(inSession, []store.Txn{txn}, func(outcomes []store.Outcome) {
 		if err := outcomes[0].Err; err != nil {
 			m.registerAgain(err)
@@ -120,11 +124,10 @@ func (m *Machine) registerAgain(err error) {
 		case owner == m.session:
 			m.setBrokerEpoch(n.Stat.Czxid)
 			m.elect()
-		case m.former[owner]:
+		case m.former[owner], bytes.Equal(n.Data, m.registration): // of a session that has ended, or whose end we have not heard of yet
 			m.commit(inSession, []store.Txn{{store.Delete(path, n.Stat.Version)}}, func([]store.Outcome) { m.register() })
-		case m.ready || !m.suspected: // it was ours before; or it is of a session whose beginning we are about to hear of
-			m.suspected = true
-			m.log.Error("another broker is registered with this broker's id", zap.Int32("broker", m.id), zap.ByteString("registration", n.Data))
+		case m.ready: // it was ours before the session expired
+			m.log.Error("another broker has registered itself with this broker's id", zap.Int32("broker", m.id), zap.ByteString("registration", n.Data))
 			m.after(inSession, retryDelay, m.register)
 		default:
 			m.fail(fmt.Errorf("a broker with id %d is registered already: %s; give this one another broker.id, "+

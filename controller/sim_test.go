@@ -288,7 +288,7 @@ func (s *sim) disturb() {
 	b := s.brokers[s.rand.IntN(len(s.brokers))]
 	switch s.rand.IntN(400) {
 	case 0:
-		if b.alive {
+		if b.alive && b.client.Session() != 0 {
 			b.client.Expire()
 			b.later(b.client.Renew)
 		}

@@ -257,9 +257,8 @@ func (s *Store) apply(batches []*batch, due map[int64]func()) error {
 		return err
 	}
 	defer tx.Rollback() // does nothing after a commit
-	v := view{nodes: tx.Bucket(nodeBucket), ephemeral: maps.Clone(s.state.ephemeral)}
+	v := view{tx.Bucket(nodeBucket), maps.Clone(s.state.ephemeral), map[string]map[string]tree.Change{}}
 	info := tree.Commit{Session: s.session, Zxid: s.state.zxid, NowMs: s.clock.Now().UnixMilli()}
-	durable := false
 	var all []map[string]tree.Change
 	for _, b := range batches {
 		for i, ops := range b.txns {
@@ -269,13 +268,13 @@ func (s *Store) apply(batches []*batch, due map[int64]func()) error {
 			if err != nil {
 				continue
 			}
-			wrote, err := v.write(changes)
-			if err != nil {
-				return err
-			}
-			durable = durable || wrote
+			v.stage(changes)
 			all = append(all, changes)
 		}
+	}
+	durable, err := v.write()
+	if err != nil {
+		return err
 	}
 	if durable {
 		if err := tx.Bucket(metaBucket).Put(zxidKey, number(uint64(info.Zxid))); err != nil {

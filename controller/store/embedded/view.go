@@ -16,9 +16,13 @@ import (
 //
 // A node's key is its depth in one byte and its path, so the children of a node are neighbours and its grandchildren are not
 // among them. Its value is a fixed header (recordHeader) and the data.
+//
+// What a group of commits changes is staged, by parent and name, and written in the order of keys at the end: bbolt keeps a page's keys in
+// one sorted slice until it commits, so thousands of inserts in random places would each move half of them.
 type view struct {
 	nodes     *bbolt.Bucket
 	ephemeral map[string]tree.Record
+	staged    map[string]map[string]tree.Change
 }
 
 // recordHeader: czxid, mzxid, ctime, mtime (8 bytes each), version, next sequence number (4 each), big endian; then one byte
@@ -56,8 +60,21 @@ func decode(b []byte) tree.Record {
 	return r
 }
 
+// split returns a node's parent and name.
+func split(path string) (parent, name string) {
+	parent = store.Parent(path)
+	if parent == "/" {
+		return parent, path[1:]
+	}
+	return parent, path[len(parent)+1:]
+}
+
 // Get implements tree.Base.
 func (v view) Get(path string) (tree.Record, bool) {
+	parent, name := split(path)
+	if c, ok := v.staged[parent][name]; ok {
+		return c.Record, !c.Deleted
+	}
 	if r, ok := v.ephemeral[path]; ok {
 		return r, true
 	}
@@ -70,6 +87,23 @@ func (v view) Get(path string) (tree.Record, bool) {
 
 // Children implements tree.Base.
 func (v view) Children(path string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		staged := v.staged[path]
+		for name, c := range staged {
+			if !c.Deleted && !yield(name) {
+				return
+			}
+		}
+		for name := range v.stored(path) {
+			if _, changed := staged[name]; !changed && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// stored lists the children without what is staged.
+func (v view) stored(path string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if path == "/" {
 			path = ""
@@ -90,6 +124,17 @@ func (v view) Children(path string) iter.Seq[string] {
 	}
 }
 
+// stage adds the changes of a commit to those of the group.
+func (v view) stage(changes map[string]tree.Change) {
+	for path, c := range changes {
+		parent, name := split(path)
+		if v.staged[parent] == nil {
+			v.staged[parent] = map[string]tree.Change{}
+		}
+		v.staged[parent][name] = c
+	}
+}
+
 // read answers a request; everything is copied out of the transaction.
 func (v view) read(r store.Req) store.Node {
 	n := store.Node{Path: r.Path, Exists: r.Path == "/"}
@@ -105,30 +150,44 @@ func (v view) read(r store.Req) store.Node {
 	return n
 }
 
-// write puts changes into the transaction and the map, and reports whether the file is concerned.
-func (v view) write(changes map[string]tree.Change) (durable bool, err error) {
-	for path, c := range changes {
-		_, inMemory := v.ephemeral[path]
-		switch {
-		case !c.Deleted && c.Record.Stat.EphemeralOwner != 0:
-			c.Record.Data = slices.Clone(c.Record.Data)
-			v.ephemeral[path] = c.Record
-			continue
-		case inMemory:
-			delete(v.ephemeral, path)
-			if c.Deleted {
-				continue
+// write puts what is staged into the transaction and the map, and reports whether the file is concerned.
+func (v view) write() (durable bool, err error) {
+	puts := map[string]tree.Change{}
+	var keys []string
+	for parent, names := range v.staged {
+		for name, c := range names {
+			path := parent + "/" + name
+			if parent == "/" {
+				path = "/" + name
+			}
+			if v.stays(path, c) {
+				k := string(key(path))
+				keys, puts[k] = append(keys, k), c
 			}
 		}
-		durable = true
-		if c.Deleted {
-			err = v.nodes.Delete(key(path))
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		if c := puts[k]; c.Deleted {
+			err = v.nodes.Delete([]byte(k))
 		} else {
-			err = v.nodes.Put(key(path), encode(c.Record))
+			err = v.nodes.Put([]byte(k), encode(c.Record))
 		}
 		if err != nil {
-			return durable, err
+			return true, err
 		}
 	}
-	return durable, nil
+	return len(keys) > 0, nil
+}
+
+// stays takes care of ephemeral nodes, and reports whether the file must change too.
+func (v view) stays(path string, c tree.Change) bool {
+	_, was := v.ephemeral[path]
+	delete(v.ephemeral, path)
+	if !c.Deleted && c.Record.Stat.EphemeralOwner != 0 {
+		c.Record.Data = slices.Clone(c.Record.Data)
+		v.ephemeral[path] = c.Record
+		return false
+	}
+	return !was || !c.Deleted
 }
