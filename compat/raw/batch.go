@@ -236,3 +236,29 @@ func entryOf(raw []byte) (Stored, error) {
 	}
 	return s, nil
 }
+
+// Inflating returns a zstd batch with one record whose value is size zero bytes. It is never whole in memory uncompressed.
+func Inflating(size int) []byte {
+	// Attributes, timestamp delta, offset delta, null key, value length; after the value no headers.
+	body := []byte{0, 0, 0, 1}
+	body = binary.AppendVarint(body, int64(size))
+	head := append(binary.AppendVarint(nil, int64(len(body)+size+1)), body...)
+	var out bytes.Buffer
+	w, err := zstd.NewWriter(&out, zstd.WithEncoderConcurrency(1))
+	must(err)
+	mustWrite(w.Write(head))
+	zeros := make([]byte, 1<<20)
+	for left := size; left > 0; left -= len(zeros) {
+		mustWrite(w.Write(zeros[:min(left, len(zeros))]))
+	}
+	mustWrite(w.Write([]byte{0}))
+	must(w.Close())
+	batch := kmsg.RecordBatch{
+		Magic: 2, PartitionLeaderEpoch: -1, Attributes: int16(Zstd), ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: 1,
+		Records: out.Bytes(),
+	}
+	encoded := batch.AppendTo(nil)
+	binary.BigEndian.PutUint32(encoded[8:], uint32(len(encoded)-12))
+	Seal(encoded)
+	return encoded
+}

@@ -1,0 +1,115 @@
+package cases
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gregor-broker/gregor/compat/harness"
+	"github.com/gregor-broker/gregor/compat/raw"
+)
+
+var anonymous = regexp.MustCompile(`(?m)^RssAnon:\s+(\d+) kB$`)
+
+// memory returns the memory that a process cannot give back, in bytes.
+func memory(t testing.TB, pid int) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Skipf("no /proc here: %v", err)
+	}
+	kib, err := strconv.ParseInt(string(anonymous.FindSubmatch(text)[1]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
+}
+
+// TestClaimsCostNothing: connections that claim large requests and send a byte of them cost no memory for what they
+// claim, and hold up nobody.
+func TestClaimsCostNothing(t *testing.T) {
+	b := harness.Start(t, harness.Options{})
+	if b.Kind != harness.Gregor {
+		t.Skip("Kafka allocates what is claimed; 4.4.0 was driven out of its heap by this")
+	}
+	const claims, claimed, limit = 400, 100_000_000, 100 << 20
+	before := memory(t, b.Pid())
+	for range claims {
+		c := raw.Dial(t, b.Addr)
+		c.Write(append(binary.BigEndian.AppendUint32(nil, claimed), 0))
+	}
+	// The same inside a request: arrays and strings that claim more than there is.
+	for range 20 {
+		c := raw.Dial(t, b.Addr)
+		c.Write(header(3, 4, 1, 0x7f, 0xff, 0xff, 0xf0))
+		c.ExpectClosed()
+	}
+	apiVersions(t, raw.Dial(t, b.Addr), 3)
+	topic(t, b, 1)
+	if grown := memory(t, b.Pid()) - before; grown > limit {
+		t.Errorf("%d claims of %d bytes cost %d bytes of memory", claims, claimed, grown)
+	}
+}
+
+// TestInflatingBatch: a small batch that inflates to gigabytes is refused or stored, but never held in memory.
+func TestInflatingBatch(t *testing.T) {
+	b := harness.Start(t, harness.Options{})
+	if b.Kind != harness.Gregor {
+		t.Skip("Kafka may take a lot of memory for it")
+	}
+	topic := topic(t, b, 1, "compression.type", "lz4", "cleanup.policy", "compact") // both have the batch opened
+	c := raw.Dial(t, b.Addr)
+	before := memory(t, b.Pid())
+	const megabytes, limit = 2000, 200 << 20
+	encoded := raw.Inflating(megabytes << 20)
+	p := produce(t, c, topic, encoded)
+	t.Logf("%d bytes that inflate to %d MiB: error %d", len(encoded), megabytes, p.ErrorCode)
+	if p.ErrorCode == 0 {
+		t.Error("a record of 2 GB was accepted")
+	}
+	if grown := memory(t, b.Pid()) - before; grown > limit {
+		t.Errorf("the batch cost %d bytes of memory", grown)
+	}
+}
+
+// TestListeners: each listener is told its own address, advertised or the connection's.
+func TestListeners(t *testing.T) {
+	if harness.Peer() != harness.Gregor {
+		t.Skip("port 0 and the ready file are gregor's")
+	}
+	b := harness.Start(t, harness.Options{Props: map[string]string{
+		"listeners":                      "PLAINTEXT://127.0.0.1:0,OUTSIDE://0.0.0.0:0",
+		"advertised.listeners":           "PLAINTEXT://127.0.0.1:0,OUTSIDE://broker.example:19092",
+		"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT",
+	}})
+	if len(b.Addrs) != 2 {
+		t.Fatalf("the ready file names %v", b.Addrs)
+	}
+	for name, want := range map[string]string{"PLAINTEXT": b.Addrs["PLAINTEXT"], "OUTSIDE": "broker.example:19092"} {
+		addr := b.Addrs[name]
+		addr = "127.0.0.1" + addr[strings.LastIndex(addr, ":"):]
+		c := raw.Dial(t, addr)
+		r := raw.With(kmsg.NewPtrMetadataRequest(), 9)
+		r.Topics = []kmsg.MetadataRequestTopic{}
+		brokers := raw.Do[*kmsg.MetadataResponse](c, r).Brokers
+		if len(brokers) != 1 || fmt.Sprintf("%s:%d", brokers[0].Host, brokers[0].Port) != want {
+			t.Errorf("%s: Metadata answers %+v, want %s", name, brokers, want)
+		}
+		harness.Eventually(t, time.Minute, func() error {
+			find := raw.With(kmsg.NewPtrFindCoordinatorRequest(), 3)
+			find.CoordinatorKey = "group"
+			found := raw.Do[*kmsg.FindCoordinatorResponse](c, find)
+			if got := fmt.Sprintf("%s:%d", found.Host, found.Port); found.ErrorCode != 0 || got != want {
+				return fmt.Errorf("%s: FindCoordinator answers %s, error %d; want %s", name, got, found.ErrorCode, want)
+			}
+			return nil
+		})
+	}
+}
