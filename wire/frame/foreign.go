@@ -10,7 +10,7 @@ import (
 type SizeError struct {
 	Size int32 // as claimed
 	Max  int32 // as allowed
-	Like string
+	Like string // what the bytes look like instead; "": nothing known
 }
 
 // Error says what was claimed and what it looked like.
@@ -42,7 +42,10 @@ func CheckLength(b []byte, max int32) (size int, err error) {
 	if n >= minRequest && n <= foreignAbove && n <= max {
 		return int(n), nil
 	}
-	like := Foreign(b)
+	like := known(b)
+	if n > max && like == "" {
+		like = text(b) // a size that is allowed may look like text by chance
+	}
 	if n < minRequest || n > max || like != "" {
 		return 0, &SizeError{Size: n, Max: max, Like: like}
 	}
@@ -54,11 +57,8 @@ var httpMethods = [][]byte{
 	[]byte("TRAC"), []byte("PRI "),
 }
 
-// Foreign says in words what other protocol b, the first bytes of a connection or frame, looks like; "" if like none.
-func Foreign(b []byte) string {
-	if len(b) < LengthSize {
-		return ""
-	}
+// known says in words what other protocol b, the first bytes of a frame, looks like; "" if like none.
+func known(b []byte) string {
 	// A TLS record: type handshake, version 3.0 to 3.4.
 	if b[0] == 22 && b[1] == 3 && b[2] <= 4 {
 		return "a TLS handshake (is this a plaintext listener that a client takes for an SSL one?)"
@@ -76,6 +76,11 @@ func Foreign(b []byte) string {
 	case bytes.HasPrefix(b, []byte("HTTP")):
 		return "an HTTP response"
 	}
+	return ""
+}
+
+// text says so if b begins like text.
+func text(b []byte) string {
 	for _, c := range b[:LengthSize] {
 		if (c < ' ' || c > '~') && c != '\r' && c != '\n' && c != '\t' {
 			return ""

@@ -130,6 +130,12 @@ func TestCheckLength(t *testing.T) {
 	}
 }
 
+func TestAllowedSizeThatLooksLikeText(t *testing.T) {
+	if n, err := CheckLength([]byte("\n   and a request"), 1<<30); err != nil || n != 0x0a202020 {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
 func FuzzParseHeader(f *testing.F) {
 	f.Add([]byte("\x00\x03\x00\x09\x00\x00\x00\x05\x00\x01a\x02\x00\x02xy\x07\x00body"))
 	f.Add([]byte("\x00\x12\x00\x63\x00\x00\x00\x05\xff\xff\x01"))
