@@ -50,7 +50,7 @@ type engine interface {
 	Close() error                // close every connection, wait for the engine's goroutines
 }
 
-// New returns a server that listens on nothing yet.
+// New returns a server that listens on nothing yet. Its goroutines run from now on: it is to be closed even if it never starts.
 func New(cfg Config, h Handler) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 
 // SizeError says that a length prefix is none that a request may have.
 type SizeError struct {
-	Size int32 // as claimed
-	Max  int32 // as allowed
+	Size int32  // as claimed
+	Max  int32  // as allowed
 	Like string // what the bytes look like instead; "": nothing known
 }
 
