@@ -52,8 +52,10 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	cli.Group(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage(err) })
 	root.AddCommand(serve.Command(version), topic.Command(), produce.Command(), consume.Command(), group.Command(),
 		adopt.Command(), bench.Command(), docs.APIVersions(), docs.Command(), versionCommand())
+	cli.MarkUsage(root)
 	return root
 }

@@ -254,7 +254,7 @@ func (t *foundTopic) importTopic(name string, brokerID int32) (topic controller.
 }
 
 func report(out io.Writer, f *finding, topics []controller.ImportTopic) error {
-	rows := [][]string{{"TOPIC", "PARTITIONS", "SETTINGS"}}
+	rows := [][]string{{"TOPIC", "PARTITIONS", "SETTINGS, IF NEW"}}
 	for _, t := range topics {
 		var settings []string
 		for _, key := range slices.Sorted(maps.Keys(t.Configs)) {

@@ -55,7 +55,7 @@ func TestImport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := `TOPIC               PARTITIONS  SETTINGS
+	want := `TOPIC               PARTITIONS  SETTINGS, IF NEW
 __consumer_offsets  1           cleanup.policy=compact compression.type=producer segment.bytes=104857600
 old                 1           retention.bytes=-1 retention.ms=-1
 orders              2           cleanup.policy=compact retention.bytes=-1 retention.ms=-1

@@ -37,7 +37,7 @@ person looks.`,
 		return s.connection.CompleteTopics(0)(c, nil, typed)
 	})
 	cmd.AddCommand(produceCommand(&s), consumeCommand(&s), latencyCommand(&s))
-	return cmd
+	return cli.Group(cmd)
 }
 
 // shared is what all benchmarks are told.

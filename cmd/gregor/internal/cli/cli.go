@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -31,6 +32,38 @@ func ExitCode(err error) int {
 		return 2
 	}
 	return 1
+}
+
+// Group makes cmd one that only holds others: alone it shows its help.
+func Group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			text += "; did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return Usagef("%s; see %s --help", text, cmd.CommandPath())
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	return cmd
+}
+
+// MarkUsage makes errors about arguments of cmd, and of all below it, usage errors.
+func MarkUsage(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return Usagef("%w; see %s --help", err, cmd.CommandPath())
+			}
+			return nil
+		}
+	}
+	for _, below := range cmd.Commands() {
+		MarkUsage(below)
+	}
 }
 
 // Explain says what a broker answered: the error's name, and the broker's own words or else those of the protocol.

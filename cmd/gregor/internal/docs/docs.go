@@ -74,7 +74,7 @@ func Command() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return compatibility(cmd.OutOrStdout()) },
 	})
-	return cmd
+	return cli.Group(cmd)
 }
 
 const compatibilityHead = `# Compatibility

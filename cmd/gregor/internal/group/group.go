@@ -24,7 +24,7 @@ func Command() *cobra.Command {
 	var c cli.Connection
 	c.AddFlags(cmd)
 	cmd.AddCommand(listCommand(&c), describeCommand(&c), resetCommand(&c), deleteCommand(&c))
-	return cmd
+	return cli.Group(cmd)
 }
 
 func listCommand(c *cli.Connection) *cobra.Command {

@@ -32,6 +32,9 @@ func resetCommand(c *cli.Connection) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteGroups(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if to == "" {
+				return cli.Usagef("say with --to where the offsets go")
+			}
 			target, err := parseTarget(to, time.Now())
 			if err != nil {
 				return cli.Usage(fmt.Errorf("--to: %w", err))
@@ -56,7 +59,6 @@ func resetCommand(c *cli.Connection) *cobra.Command {
 	f.StringArrayVarP(&topics, "topic", "t", nil, "a `TOPIC` or TOPIC:PARTITIONS (repeatable)")
 	f.StringVar(&to, "to", "", "where to: start, end, N, +N, -N or time:TIME")
 	f.BoolVar(&execute, "execute", false, "do it")
-	_ = cmd.MarkFlagRequired("to")
 	_ = cmd.RegisterFlagCompletionFunc("topic", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return c.CompleteTopics(0)(cmd, nil, typed)
 	})

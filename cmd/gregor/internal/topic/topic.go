@@ -30,7 +30,7 @@ func Command() *cobra.Command {
 	var c cli.Connection
 	c.AddFlags(cmd)
 	cmd.AddCommand(createCommand(&c), listCommand(&c), describeCommand(&c), deleteCommand(&c), alterCommand(&c))
-	return cmd
+	return cli.Group(cmd)
 }
 
 func completeConfig(cmd *cobra.Command, flags ...string) {

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
+	"github.com/spf13/cobra"
+)
+
+func run(args ...string) (string, error) {
+	root := newRoot()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs(args)
+	err := root.Execute()
+	return out.String(), err
+}
+
+func TestVersion(t *testing.T) {
+	out, err := run("version")
+	if err != nil || !strings.HasPrefix(out, "gregor unversioned (go1.") {
+		t.Error(out, err)
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"nope", `unknown command "nope" for "gregor"; see gregor --help`},
+		{"topik", `unknown command "topik" for "gregor"; did you mean topic?; see gregor --help`},
+		{"topic crate", `unknown command "crate" for "gregor topic"; did you mean create?; see gregor topic --help`},
+		{"serve --foo", "unknown flag: --foo"},
+		{"serve x", `unknown command "x" for "gregor serve"; see gregor serve --help`},
+		{"topic create", "requires at least 1 arg(s), only received 0; see gregor topic create --help"},
+		{"topic alter t", "nothing to change: give --config, --delete-config, --append, --subtract or --partitions"},
+		{"consume", "requires at least 1 arg(s), only received 0; see gregor consume --help"},
+		{"group reset g", "say with --to where the offsets go"},
+		{"serve --log-level loud", "--log-level loud: want debug, info, warn or error"},
+		{"serve --log-format xml", "--log-format xml: want text or json"},
+		{"produce t --acks 2", "--acks 2: want all, 1 or 0"},
+		{"produce t --compression lzma", "--compression lzma: want none, gzip, snappy, lz4 or zstd"},
+		{"bench produce --records 0", "say with --records or --duration when it ends"},
+	} {
+		_, err := run(strings.Fields(c.line)...)
+		if err == nil || err.Error() != c.want || cli.ExitCode(err) != 2 {
+			t.Errorf("%s: %v (exit %d)", c.line, err, cli.ExitCode(err))
+		}
+	}
+}
+
+func TestServeRefuses(t *testing.T) {
+	for _, c := range []struct{ override, want string }{
+		{"num.io.threads=0", `num.io.threads: "0" given (--override); allowed: an integer of at least 1`},
+		{"zookeeper.connect=zk:2181", `zookeeper.connect: "zk:2181" given; allowed: nothing`},
+		{"authorizer.class.name=x", `authorizer.class.name: "x" given (--override); allowed: nothing`},
+	} {
+		_, err := run("serve", "--override", c.override)
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", c.override, err)
+		}
+	}
+}
+
+// Every command that a user sees has a help text, and an example unless it needs none.
+func TestHelp(t *testing.T) {
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if cmd.Hidden {
+			return
+		}
+		if cmd.Short == "" || cmd.Example == "" && cmd.Name() != "version" {
+			t.Errorf("%s: no help text or no example", cmd.CommandPath())
+		}
+		for _, below := range cmd.Commands() {
+			visit(below)
+		}
+	}
+	visit(newRoot())
+}
+
+func TestCompletion(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"__complete serve --override num.io", "num.io.threads="},
+		{"__complete topic create t --config retention.m", "retention.ms="},
+		{"__complete topic alter t --delete-config retention.m", "retention.ms\n"},
+		{"__complete produce t --compression ", "zstd"},
+		{"__complete to", "topic"},
+	} {
+		args := strings.Split(c.line, " ")
+		if out, err := run(args...); err != nil || !strings.Contains(out, c.want) {
+			t.Errorf("%s: %q %v", c.line, out, err)
+		}
+	}
+}
