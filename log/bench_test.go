@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/gregor-broker/gregor/log/record"
 	"github.com/gregor-broker/gregor/wire/clock"
@@ -31,7 +30,7 @@ func BenchmarkAppend(b *testing.B) {
 				if id >= 0 {
 					o = record.BatchOptions{ProducerID: id}
 				}
-				batch := batchOf(o, time.Now().UnixMilli(), string(make([]byte, size)))
+				batch := batchOf(o, clock.System.Now().UnixMilli(), string(make([]byte, size)))
 				b.SetBytes(int64(len(batch.Batch)))
 				b.ReportAllocs()
 				seq := int32(0)
@@ -64,7 +63,7 @@ func setSequence(b record.Batch, seq int32) {
 func BenchmarkRead(b *testing.B) {
 	e := benchEnv(b)
 	l := e.create("t", nil)
-	one := batch(time.Now().UnixMilli(), string(make([]byte, 1000)))
+	one := batch(clock.System.Now().UnixMilli(), string(make([]byte, 1000)))
 	for range 50_000 {
 		committed(b, l, one)
 	}
@@ -125,7 +124,7 @@ func BenchmarkPartitions10000(b *testing.B) {
 						b.Fatal(err)
 					}
 					if filled {
-						committed(b, l, batch(time.Now().UnixMilli(), "value"))
+						committed(b, l, batch(clock.System.Now().UnixMilli(), "value"))
 					}
 				}
 				b.ReportMetric(float64(liveBytes()-before)/n, "live-B/partition")
@@ -140,9 +139,9 @@ func BenchmarkPartitions10000(b *testing.B) {
 }
 
 func took(b *testing.B, name string, f func()) {
-	began := time.Now()
+	began := clock.System.Monotonic()
 	f()
-	b.ReportMetric(time.Since(began).Seconds(), name)
+	b.ReportMetric((clock.System.Monotonic() - began).Seconds(), name)
 }
 
 func liveBytes() int64 {

@@ -262,20 +262,15 @@ func (l *Log) recover(first int) (end int64, err error) {
 	if err := l.loadProducers(from); err != nil {
 		return 0, err
 	}
+	ends := make([]int64, 0, len(segs)-first)
 	for i, s := range segs[first:] {
-		end = s.Base()
-		cut, why, err := s.Recover(func(sc *segment.Scanner) error {
-			end = sc.Head().NextOffset()
-			l.noteEpoch(sc.Head())
-			return l.applyProducer(s, sc.Head(), sc.Whole, true)
-		})
+		end, cut, err := l.recoverSegment(s)
 		if err != nil {
 			return 0, err
 		}
+		ends = append(ends, end)
 		rest := segs[first+i+1:]
-		if cut > 0 {
-			l.dir.logger.Warn("the end of a log was cut", zap.String("dir", l.path), zap.Int64("offset", end), zap.Int64("bytes", cut),
-				zap.Int("segments", len(rest)), zap.NamedError("why", why))
+		if cut {
 			l.setSegments(segs[:first+i+1])
 			l.dropSegments(rest, true)
 			break
@@ -287,7 +282,39 @@ func (l *Log) recover(first int) (end int64, err error) {
 			s.Unload()
 		}
 	}
-	return end, nil
+	return l.dropEmptyEnd(first, ends), nil
+}
+
+// recoverSegment reads one segment and returns its end, and whether something was cut off.
+func (l *Log) recoverSegment(s *segment.Segment) (end int64, cut bool, err error) {
+	end = s.Base()
+	bytes, why, err := s.Recover(func(sc *segment.Scanner) error {
+		end = sc.Head().NextOffset()
+		l.noteEpoch(sc.Head())
+		return l.applyProducer(s, sc.Head(), sc.Whole, true)
+	})
+	if bytes > 0 {
+		l.dir.logger.Warn("the end of a segment was cut", zap.String("dir", l.path), zap.Int64("segment", s.Base()), zap.Int64("offset", end),
+			zap.Int64("bytes", bytes), zap.NamedError("why", why))
+	}
+	return end, bytes > 0, err
+}
+
+// dropEmptyEnd takes empty segments off the end that do not continue the one before: a power failure kept their names and lost the end
+// of that one. ends are the ends of the segments from first on. It returns the log end.
+func (l *Log) dropEmptyEnd(first int, ends []int64) int64 {
+	segs := *l.segs.Load()
+	n := len(segs)
+	for n-1 > first && segs[n-1].Size() == 0 && ends[n-2-first] < segs[n-1].Base() {
+		n--
+	}
+	end := ends[n-1-first]
+	if n < len(segs) {
+		l.setSegments(segs[:n:n])
+		l.dropSegments(segs[n:], true)
+		l.dropSnapshots(func(at int64) bool { return at > end })
+	}
+	return end
 }
 
 // loadProducers brings the producer state to offset end: from the newest snapshot that can be read, and the batches after it. The caller holds mu,

@@ -48,6 +48,9 @@ func floorSegment(segs []*segment.Segment, offset int64) int {
 // find returns the range of the first batch that ends at or after offset, and what follows it in its segment before limit.
 func (l *Log) find(v *view, offset, limit int64, maxBytes int, minOne bool) (payload.Part, error) {
 	segs := *l.segs.Load()
+	if segs[0].Base() > offset {
+		return payload.Part{}, fs.ErrNotExist // the log start moved since v was taken
+	}
 	for i := floorSegment(segs, offset); i < len(segs) && segs[i].Base() < limit; i++ {
 		s := segs[i]
 		end, err := l.endIn(v, segs, i, limit)

@@ -230,13 +230,13 @@ func (l *Log) DeleteOldSegments() (int, error) {
 		segs = *l.segs.Load()
 	}
 	l.dropping.Store(true)
+	l.raiseStart(segs[n].Base()) // first: readers who miss a segment look at the log start again
 	l.setSegments(segs[n:len(segs):len(segs)])
 	gone := segs[:n]
 	l.dropSegments(gone, false)
 	l.dropSnapshots(func(at int64) bool {
 		return slices.ContainsFunc(gone, func(s *segment.Segment) bool { return s.Base() == at })
 	})
-	l.raiseStart(segs[n].Base())
 	return n, nil
 }
 
