@@ -99,7 +99,7 @@ func (b *Broker) bindListeners(context.Context) error {
 	server, err := wire.New(wire.Config{
 		Processors: config.NumNetworkThreads.Of(c), Handlers: config.NumIOThreads.Of(c),
 		QueuedMaxRequests:     config.QueuedMaxRequests.Of(c),
-		QueuedMaxRequestBytes: config.QueuedMaxRequestBytes.Of(c),
+		QueuedMaxRequestBytes: requestMemory(c),
 		MaxRequestBytes:       int32(config.SocketRequestMaxBytes.Of(c)),
 		MaxConnections:        config.MaxConnections.Of(c),
 		MaxConnectionsPerIP:   config.MaxConnectionsPerIP.Of(c),
