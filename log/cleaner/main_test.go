@@ -24,7 +24,7 @@ var tp = log.TopicPartition{Topic: "c", Partition: 0}
 // env is a log in memory with a cleaner that runs when it is told to.
 type env struct {
 	t       *testing.T
-	fs      vfs.FS
+	fs      *vfs.Faulty // over mem
 	mem     *vfs.Mem
 	clock   *clock.Fake
 	config  log.Config
@@ -46,8 +46,7 @@ func testConfig() log.Config {
 
 func newEnv(t *testing.T, c log.Config) *env {
 	e := &env{t: t, clock: clock.NewFake(start), config: c}
-	e.mem = vfs.NewMem(0, e.clock.Now)
-	e.fs = e.mem
+	e.use(vfs.NewMem(0, e.clock.Now))
 	e.open()
 	if err := e.manager.Create([]log.New{{TopicPartition: tp, Config: &e.config}})[0]; err != nil {
 		t.Fatal(err)
@@ -56,6 +55,8 @@ func newEnv(t *testing.T, c log.Config) *env {
 	t.Cleanup(func() { e.close() })
 	return e
 }
+
+func (e *env) use(mem *vfs.Mem) { e.mem, e.fs = mem, vfs.NewFaulty(mem) }
 
 // open opens what is on e.fs.
 func (e *env) open() {
@@ -85,9 +86,9 @@ func (e *env) close() {
 // crash goes on as after kill -9, without the producers' snapshots.
 func (e *env) crash() {
 	e.t.Helper()
-	e.mem = e.mem.Kill()
+	after := e.mem.Kill()
 	e.close()
-	e.fs = e.mem
+	e.use(after)
 	files, err := e.mem.ReadDir("/d/c-0")
 	if err != nil {
 		e.t.Fatal(err)

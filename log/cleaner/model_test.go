@@ -20,7 +20,7 @@ type model struct {
 	r       *rand.Rand
 	records map[int64]modelRecord
 	seq     map[int64]int32 // next sequence by producer
-	open    map[int64]bool  // transactions
+	txns    map[int64]bool  // open transactions
 }
 
 type modelRecord struct {
@@ -47,23 +47,27 @@ func TestModel(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			c := testConfig()
 			c.SegmentBytes = 400 + int32(seed%5)*400
-			m := &model{
-				env: newEnv(t, c), r: rand.New(rand.NewPCG(seed, 7)), records: map[int64]modelRecord{},
-				seq: map[int64]int32{}, open: map[int64]bool{},
-			}
+			m := newModel(t, seed, c)
 			if seed%3 == 0 {
 				m.cleaner.o.DedupeBytes, m.cleaner.o.LoadFactor = 6*slotBytes, 1
 			}
 			for range 250 {
 				m.step()
 			}
-			for pid := range m.open {
+			for pid := range m.txns {
 				m.end(pid)
 			}
 			m.rollUp()
 			m.env.clean()
 			m.check()
 		})
+	}
+}
+
+func newModel(t *testing.T, seed uint64, c log.Config) *model {
+	return &model{
+		env: newEnv(t, c), r: rand.New(rand.NewPCG(seed, 7)), records: map[int64]modelRecord{},
+		seq: map[int64]int32{}, txns: map[int64]bool{},
 	}
 }
 
@@ -76,7 +80,7 @@ func (m *model) step() {
 	case n < 78:
 		m.write(11 + m.r.Int64N(2))
 	case n < 86:
-		if pid := 11 + m.r.Int64N(2); m.open[pid] {
+		if pid := 11 + m.r.Int64N(2); m.txns[pid] {
 			m.end(pid)
 		}
 	case n < 90:
@@ -111,14 +115,14 @@ func (m *model) write(pid int64) {
 	}
 	m.seq[pid] += int32(len(recs))
 	if isTransactional(pid) {
-		m.open[pid] = true
+		m.txns[pid] = true
 	}
 }
 
 func (m *model) end(pid int64) {
 	commit := m.r.IntN(2) == 0
 	m.marker(pid, 0, commit)
-	delete(m.open, pid)
+	delete(m.txns, pid)
 	for offset, r := range m.records {
 		if r.producer == pid && r.txn {
 			r.txn, r.aborted = false, !commit
@@ -151,8 +155,8 @@ func (m *model) check() {
 }
 
 func (m *model) checkOpen(p log.ProducerState) {
-	if (p.TxnStartOffset >= 0) != m.open[p.ProducerID] {
-		m.t.Fatalf("producer %d has a transaction from %d, open is %v", p.ProducerID, p.TxnStartOffset, m.open[p.ProducerID])
+	if (p.TxnStartOffset >= 0) != m.txns[p.ProducerID] {
+		m.t.Fatalf("producer %d has a transaction from %d, open is %v", p.ProducerID, p.TxnStartOffset, m.txns[p.ProducerID])
 	}
 }
 

@@ -206,6 +206,9 @@ func (r *round) cleanGroup(group []*segment.Segment) error {
 	if err == nil && changed {
 		err = r.install(cleaned, group)
 	}
+	if errors.Is(err, log.ErrStorage) {
+		return err // the log has stopped, maybe in the middle of the swap, which its next start finishes
+	}
 	if err != nil || !changed {
 		cleaned.Close()
 		if rerr := cleaned.Remove(); err == nil {
@@ -266,16 +269,15 @@ func (r *round) install(cleaned *segment.Segment, group []*segment.Segment) erro
 	return r.log.Replace(group, []*segment.Segment{cleaned})
 }
 
-// lost turns an error into errAborted if it comes of group no longer being in the log.
+// lost turns an error into errAborted if it comes of group no longer being in the log, or of its being the end.
 func (r *round) lost(group []*segment.Segment, err error) error {
 	if err == nil || r.ctx.Err() != nil {
 		return err
 	}
 	now := r.log.Segments()
-	for _, s := range group {
-		if !slices.Contains(now, s) {
-			return errors.Join(errAborted, err)
-		}
+	at := slices.Index(now, group[0])
+	if at < 0 || at+len(group) >= len(now) || !slices.Equal(now[at:at+len(group)], group) {
+		return errors.Join(errAborted, err)
 	}
 	return err
 }
