@@ -197,17 +197,17 @@ func (c *Controller) BrokerEpoch() int64 { return c.brokerEpoch.Load() }
 // has passed (REQUEST_TIMED_OUT; the creation goes on). done is called once, on any goroutine; the request must not be changed
 // before.
 func (c *Controller) CreateTopics(r *kmsg.CreateTopicsRequest, done func(*kmsg.CreateTopicsResponse)) {
-	c.request(func(m *Machine) { m.createTopics(r, done) })
+	c.request(func(m *Machine) { m.reigning(func() { m.createTopics(r, done) }) })
 }
 
 // DeleteTopics deletes topics by name or id and answers when they are gone, or when the request's timeout has passed.
 func (c *Controller) DeleteTopics(r *kmsg.DeleteTopicsRequest, done func(*kmsg.DeleteTopicsResponse)) {
-	c.request(func(m *Machine) { m.deleteTopics(r, done) })
+	c.request(func(m *Machine) { m.reigning(func() { m.deleteTopics(r, done) }) })
 }
 
 // CreatePartitions adds partitions to topics and answers as CreateTopics does.
 func (c *Controller) CreatePartitions(r *kmsg.CreatePartitionsRequest, done func(*kmsg.CreatePartitionsResponse)) {
-	c.request(func(m *Machine) { m.createPartitions(r, done) })
+	c.request(func(m *Machine) { m.reigning(func() { m.createPartitions(r, done) }) })
 }
 
 // AlterConfigs replaces the configuration of (kind, name), see Observer for both, by what change makes of the present one
@@ -235,7 +235,7 @@ type AutoCreated struct {
 // UNKNOWN_TOPIC_OR_PARTITION where the active controller is another broker or a creation is under way already,
 // INVALID_TOPIC_EXCEPTION or what else kept it from being created.
 func (c *Controller) AutoCreate(topics []string, done func([]AutoCreated)) {
-	c.request(func(m *Machine) { m.autoCreate(topics, done) })
+	c.request(func(m *Machine) { m.reigning(func() { m.autoCreate(topics, done) }) })
 }
 
 // TopicConfigs returns the overrides of a topic, nil when it has none. Not to be modified.

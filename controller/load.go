@@ -148,4 +148,9 @@ func (m *Machine) startReign(deleted []string) {
 	r.orders.then = append(r.orders.then, func() { r.orders.then = append(r.orders.then, answered) })
 	m.brokersChanged() // whoever came or went while the reading was under way
 	m.topicListChanged()
+	early := r.early
+	r.early = nil
+	for _, run := range early {
+		run()
+	}
 }

@@ -226,6 +226,15 @@ func (m *Machine) command(txns []store.Txn, run func([]outcome)) {
 	})
 }
 
+// reigning runs a request of those that only the active controller serves. While a reign is loading they wait.
+func (m *Machine) reigning(run func()) {
+	if r := m.reign; r != nil && !r.loaded {
+		r.early = append(r.early, run)
+		return
+	}
+	run()
+}
+
 // hold keeps a request that has no answer yet; the result lets it go.
 func (m *Machine) hold(refuse func()) (letGo func()) {
 	m.lastID++
@@ -261,7 +270,7 @@ func childrens(paths ...string) []store.Req {
 	return reqs
 }
 
-// sorted returns the children of a node by name, so that what follows does not depend on the store's order.
+// sortedChildren returns the children of a node by name, so that what follows does not depend on the store's order.
 func sortedChildren(n store.Node) []string {
 	slices.Sort(n.Children)
 	return n.Children

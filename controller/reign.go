@@ -22,6 +22,7 @@ type reign struct {
 	folded   map[string]int       // names with '.' made '_', with the number of topics that have them
 	creating map[string]*creation // by topic name
 	orders   orders
+	early    []func()   // administrative requests that came while the reign was loading
 	waiting  []*request // administrative requests without an answer yet
 	retry    retry
 }
@@ -113,6 +114,9 @@ func (m *Machine) resign() {
 		m.do(Drop{id})
 	}
 	m.setActive(-1)
+	for _, run := range r.early {
+		run() // refuses, now
+	}
 }
 
 // brokerIDs returns the registered brokers in order.

@@ -327,14 +327,18 @@ func (s *sim) ask() {
 		r := newTopicRequest(fmt.Sprintf("%s:%d:%d", name, 1+s.rand.IntN(4), 1+s.rand.IntN(len(s.brokers))))
 		r.TimeoutMillis = 500
 		b.post(Request{func(m *Machine) {
-			m.createTopics(r, func(resp *kmsg.CreateTopicsResponse) { answered(resp.Topics[0].ErrorCode, true) })
+			m.reigning(func() {
+				m.createTopics(r, func(resp *kmsg.CreateTopicsResponse) { answered(resp.Topics[0].ErrorCode, true) })
+			})
 		}})
 	case 2:
 		r := kmsg.NewPtrDeleteTopicsRequest()
 		r.Version, r.TimeoutMillis = 6, 500
 		r.Topics = []kmsg.DeleteTopicsRequestTopic{{Topic: &name}}
 		b.post(Request{func(m *Machine) {
-			m.deleteTopics(r, func(resp *kmsg.DeleteTopicsResponse) { answered(resp.Topics[0].ErrorCode, false) })
+			m.reigning(func() {
+				m.deleteTopics(r, func(resp *kmsg.DeleteTopicsResponse) { answered(resp.Topics[0].ErrorCode, false) })
+			})
 		}})
 	case 3:
 		r := kmsg.NewPtrCreatePartitionsRequest()
@@ -343,7 +347,7 @@ func (s *sim) ask() {
 		t.Topic, t.Count = name, int32(2+s.rand.IntN(5))
 		r.Topics = append(r.Topics, t)
 		b.post(Request{func(m *Machine) {
-			m.createPartitions(r, func(resp *kmsg.CreatePartitionsResponse) { answered(-1, false) })
+			m.reigning(func() { m.createPartitions(r, func(resp *kmsg.CreatePartitionsResponse) { answered(-1, false) }) })
 		}})
 	}
 }

@@ -30,6 +30,10 @@ import (
 // format is the version of what is written. A file of a larger one is refused; smaller ones will be converted at Open.
 const format = 1
 
+// initialMap is how much address space the file is mapped into at first. bbolt copies every page of a transaction when it has to map a
+// larger one, and waits for readers; address space costs nothing.
+const initialMap = 64 << 20
+
 var (
 	metaBucket = []byte("meta")
 	nodeBucket = []byte("nodes")
@@ -72,7 +76,7 @@ type batch struct {
 // Open opens or creates the file. It fails in words when another process holds the file or a newer gregor wrote it.
 func Open(path string, o Options) (*Store, error) {
 	_, statErr := os.Stat(path)
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 100 * time.Millisecond, FreelistType: bbolt.FreelistMapType})
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 100 * time.Millisecond, FreelistType: bbolt.FreelistMapType, InitialMmapSize: initialMap})
 	if err != nil {
 		return nil, openError(path, err)
 	}
