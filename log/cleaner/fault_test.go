@@ -27,7 +27,7 @@ func TestFaults(t *testing.T) {
 // failCall fails the n-th call; done says that there are not that many.
 func failCall(t *testing.T, n int) (done bool) {
 	m := newModel(t, uint64(n), testConfig())
-	for range 60 {
+	for range 25 {
 		m.write(m.r.Int64N(4))
 	}
 	m.rollUp()

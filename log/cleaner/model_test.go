@@ -133,7 +133,7 @@ func (m *model) end(pid int64) {
 
 // rollUp appends until everything before is cleanable.
 func (m *model) rollUp() {
-	for range 2 * m.config.SegmentBytes / 100 {
+	for range 2 * m.config.SegmentBytes / 130 {
 		m.write(0)
 	}
 }
