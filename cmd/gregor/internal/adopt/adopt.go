@@ -272,10 +272,6 @@ func report(out io.Writer, f *finding, topics []controller.ImportTopic) error {
 	if f.clusterID != "" {
 		cluster = " of cluster " + f.clusterID
 	}
-	plural := "s"
-	if len(topics) == 1 {
-		plural = ""
-	}
-	_, err := fmt.Fprintf(out, "%d topic%s imported for broker %d%s\n", len(topics), plural, f.brokerID, cluster)
+	_, err := fmt.Fprintf(out, "%s imported for broker %d%s\n", cli.Count(len(topics), "topic"), f.brokerID, cluster)
 	return err
 }

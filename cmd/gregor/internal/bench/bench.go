@@ -124,7 +124,7 @@ func (p *producing) clientOptions(topic string) ([]kgo.Opt, error) {
 		return nil, err
 	}
 	return append(opts, kgo.DefaultProduceTopic(topic), kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(p.linger),
-		kgo.ProducerBatchMaxBytes(p.batchBytes), kgo.MaxBufferedRecords(100_000)), nil
+		kgo.ProducerBatchMaxBytes(p.batchBytes)), nil
 }
 
 // payloads are values of random letters, so that compression does neither wonders nor nothing; their use is shared.

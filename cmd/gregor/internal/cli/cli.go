@@ -122,6 +122,14 @@ func (f *Failures) Err() error {
 	return fmt.Errorf("%d of %d failed", f.count, f.total)
 }
 
+// Count writes a number of things: "1 record", "2 records".
+func Count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
 // IsTerminal says whether f is a terminal, so that a person may be looking.
 func IsTerminal(f *os.File) bool {
 	info, err := f.Stat()

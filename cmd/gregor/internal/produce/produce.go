@@ -55,7 +55,7 @@ func Command() *cobra.Command {
 			defer client.Close()
 			n, err := produceLines(cmd.Context(), client, cmd.InOrStdin(), parser)
 			if !o.quiet {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%d records produced\n", n)
+				fmt.Fprintln(cmd.ErrOrStderr(), cli.Count(n, "record")+" produced")
 			}
 			return err
 		},

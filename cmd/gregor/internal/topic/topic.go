@@ -3,7 +3,6 @@ package topic
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -78,7 +77,7 @@ func createCommand(c *cli.Connection) *cobra.Command {
 			}
 			var failures cli.Failures
 			for _, r := range created.Sorted() {
-				done := fmt.Sprintf("created with %d partitions", r.NumPartitions)
+				done := "created with " + cli.Count(int(r.NumPartitions), "partition")
 				if r.NumPartitions < 0 {
 					done = "created"
 				}
@@ -286,7 +285,7 @@ func alterPartitions(cmd *cobra.Command, admin *kadm.Client, failures *cli.Failu
 	}
 	for _, name := range slices.Sorted(maps.Keys(responses)) {
 		r := responses[name]
-		failures.Report(cmd.OutOrStdout(), cmd.ErrOrStderr(), name, outcome(fmt.Sprintf("%d partitions", n), dry), cli.Explain(r.Err, r.ErrMessage))
+		failures.Report(cmd.OutOrStdout(), cmd.ErrOrStderr(), name, outcome(cli.Count(n, "partition"), dry), cli.Explain(r.Err, r.ErrMessage))
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func TestDescription(t *testing.T) {
 		name: "t",
 		detail: kadm.TopicDetail{Topic: "t", ID: kadm.TopicID{0: 0xfb, 15: 1}, Partitions: kadm.PartitionDetails{
 			0: {Partition: 0, Leader: 1, Replicas: []int32{1, 2}, ISR: []int32{1}},
-			1: {Partition: 1, Leader: -1, Replicas: []int32{2}},
+			1: {Partition: 1, Leader: -1, Replicas: []int32{2, 1}},
 		}},
 		start: kadm.ListedOffsets{"t": {0: {Offset: 3}, 1: {Err: kerr.LeaderNotAvailable}}},
 		end:   kadm.ListedOffsets{"t": {0: {Offset: 9}}},
@@ -67,7 +67,7 @@ func TestDescription(t *testing.T) {
 		want := "topic       t\nid          -wAAAAAAAAAAAAAAAAAAAQ\npartitions  2\nreplicas    2\nsettings\n" + c.settings + `
 PARTITION  LEADER  REPLICAS  IN SYNC  START  END
 0          1       1,2       1        3      9
-1          -1      2                  -      -
+1          -1      2,1                -      -
 `
 		if b.String() != want {
 			t.Errorf("got\n%s", b.String())
