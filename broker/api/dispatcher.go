@@ -6,7 +6,6 @@ import (
 	"github.com/gregor-broker/gregor/wire"
 	"github.com/gregor-broker/gregor/wire/frame"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/zap"
 )
 
 // inlineBytes is the largest request that may run on the processor that read it; measured in docs/performance.md.
@@ -47,10 +46,7 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 	request := e.Key.Request()
 	request.SetVersion(r.Header.Version)
 	if err := request.ReadFrom(r.Body); err != nil {
-		d.services.Logger.Warn("a request could not be decoded; closing its connection",
-			zap.String("api", e.Key.Name()), zap.Int16("version", r.Header.Version),
-			zap.Stringer("conn", call.Remote()), zap.String("client_id", call.ClientID), zap.Error(err))
-		call.Close("undecodable request")
+		call.Close(fmt.Sprintf("a %s request of version %d that cannot be decoded: %v", e.Key.Name(), r.Header.Version, err))
 		return true
 	}
 	if inline && e.Ready != nil && !e.Ready(d.services, request) {
