@@ -1,6 +1,7 @@
 package log
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -40,7 +41,27 @@ func (l *Log) finishSwaps(entries []fs.DirEntry) error {
 			}
 		}
 	}
-	return l.installSwaps(entries, swaps)
+	if err := l.installSwaps(entries, swaps); err != nil {
+		return err
+	}
+	return l.installIndexes(entries, swaps)
+}
+
+// installIndexes gives their names to the indexes of segments whose log file had got its own before the interruption.
+func (l *Log) installIndexes(entries []fs.DirEntry, swaps []int64) error {
+	for _, e := range entries {
+		base, suffix, ok := segment.ParseName(e.Name())
+		kind, swap := strings.CutSuffix(suffix, segment.SwapSuffix)
+		if !ok || !swap || slices.Contains(swaps, base) {
+			continue
+		}
+		final := l.path + "/" + segment.Name(base, kind)
+		err := l.dir.fs.Rename(final+segment.SwapSuffix, final)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // installSwaps removes the segments that lie within the swaps' offsets and gives the swaps their names.

@@ -85,6 +85,35 @@ func TestReplaceLeavesGapsThatCanBeRead(t *testing.T) {
 	}
 }
 
+// An interruption after the log file got its name and before the indexes got theirs.
+func TestIndexesOfASwapAreInstalled(t *testing.T) {
+	e := newEnv(t).open()
+	l := e.create("t", small())
+	for range 3 {
+		committed(t, l, transactional(1, 0, int32(l.Bounds().End), 1))
+	}
+	if _, err := l.WriteMarker(Marker{ProducerID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	l.AdvanceHighWatermark(4)
+	if err := e.m.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{segment.IndexSuffix, segment.TimeIndexSuffix, segment.TxnIndexSuffix} {
+		name := "/data/t-0/" + segment.Name(0, kind)
+		if err := e.fs.Rename(name, name+segment.SwapSuffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l = e.open().get("t")
+	if got := l.AbortedTxns(0, 4); len(got) != 1 {
+		t.Errorf("aborted %v", got)
+	}
+	if entries, err := e.fs.ReadDir("/data/t-0"); err != nil || slices.ContainsFunc(entries, unfinished) {
+		t.Errorf("%v %v", entries, err)
+	}
+}
+
 func TestReplaceRefusesWhatIsGone(t *testing.T) {
 	e := newEnv(t).open()
 	c := small()
