@@ -9,9 +9,41 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// lockedBuffer is a writer that a drawing goroutine and the test share.
+type lockedBuffer struct {
+	sync.Mutex
+	bytes.Buffer
+	wrote chan struct{}
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.Lock()
+	defer b.Unlock()
+	select {
+	case b.wrote <- struct{}{}:
+	default:
+	}
+	return b.Buffer.Write(p)
+}
+
+func TestDrawProgress(t *testing.T) {
+	b := &lockedBuffer{wrote: make(chan struct{}, 1)}
+	stop := drawProgress(b, goal{records: 10}, &meter{})
+	<-b.wrote
+	stop()
+	if text := b.String(); !strings.Contains(text, "  0% 0 records") || !strings.HasSuffix(text, "\r\x1b[K") {
+		t.Errorf("%q", text)
+	}
+}
 
 // A quantile is never below the true one and at most 1/32 above it.
 func TestHistogram(t *testing.T) {

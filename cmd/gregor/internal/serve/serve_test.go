@@ -3,13 +3,47 @@ package serve
 import (
 	"io"
 	"net/http"
+	"os"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
+	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The second signal hurries; the first does not.
+func TestSecondSignal(t *testing.T) {
+	hurry, stop := secondSignal()
+	defer stop()
+	kill := func() {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kill()
+	select {
+	case <-hurry:
+		t.Fatal("hurried at the first signal")
+	default:
+	}
+	for done := false; !done; { // signals that come close together may become one
+		kill()
+		select {
+		case <-hurry:
+			done = true
+		default:
+			runtime.Gosched()
+		}
+	}
+	_, stopUnused := secondSignal()
+	stopUnused()
+}
 
 func TestNewLogger(t *testing.T) {
 	for _, c := range []struct {
@@ -38,6 +72,7 @@ func TestServeProfiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer http.DefaultClient.CloseIdleConnections()
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || !strings.Contains(string(body), "goroutine profile") {
