@@ -26,22 +26,33 @@ type published struct {
 	base, size atomic.Int64 // position of end
 }
 
+// patience is how often a reader looks again before it waits for the writers.
+const patience = 64
+
 // view reads.
 func (p *published) view() view {
-	for {
+	for range patience {
 		before := p.seq.Load()
-		v := view{
-			Bounds: Bounds{Start: p.start.Load(), End: p.end.Load(), HighWatermark: p.hw.Load()},
-			at:     position{p.base.Load(), p.size.Load()},
-		}
-		v.Stable = v.HighWatermark
-		if u := p.unstable.Load(); u >= 0 && u < v.Stable {
-			v.Stable = u
-		}
+		v := p.load()
 		if before&1 == 0 && p.seq.Load() == before {
 			return v
 		}
 	}
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	return p.load()
+}
+
+func (p *published) load() view {
+	v := view{
+		Bounds: Bounds{Start: p.start.Load(), End: p.end.Load(), HighWatermark: p.hw.Load()},
+		at:     position{p.base.Load(), p.size.Load()},
+	}
+	v.Stable = v.HighWatermark
+	if u := p.unstable.Load(); u >= 0 && u < v.Stable {
+		v.Stable = u
+	}
+	return v
 }
 
 func (p *published) lock() {

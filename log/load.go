@@ -62,7 +62,21 @@ func (l *Log) load(s saved) error {
 		l.dir.logger.Warn("the log ends before its start and is begun anew", zap.String("dir", l.path), zap.Int64("offset", end), zap.Int64("start", s.start))
 		return l.truncateFully(s.start)
 	}
+	if err := l.rest(); err != nil {
+		return err
+	}
 	return l.settle(s, end)
+}
+
+// rest leaves the active segment, like the others, without descriptors and index in memory until it is used.
+func (l *Log) rest() error {
+	s := l.active()
+	if err := s.Finish(); err != nil {
+		return err
+	}
+	s.Unload()
+	s.Close()
+	return nil
 }
 
 // loadID reads the topic id. A damaged file beside an empty log is what a crash left of a creation that nobody was told of: it counts as none.

@@ -30,7 +30,7 @@ type Options struct {
 	StartOffsetCheckpointInterval time.Duration // 1 min
 	ProducerIDExpiration          time.Duration // 24 h
 	ProducerIDCheckInterval       time.Duration // 10 min
-	MaxOpenFiles                  int           // descriptors for segments beside those in use; half of what the process may have
+	MaxOpenFiles                  int           // descriptors for segments beside those in use; half of what the process may have, at most 65536
 }
 
 func (o Options) withDefaults() Options {
@@ -54,7 +54,7 @@ func (o Options) withDefaults() Options {
 		o.RecoveryThreadsPerDir = runtime.NumCPU()
 	}
 	if o.MaxOpenFiles <= 0 {
-		o.MaxOpenFiles = max(vfs.MaxFiles()/2, 64)
+		o.MaxOpenFiles = min(max(vfs.MaxFiles()/2, 64), 1<<16)
 	}
 	for _, d := range [...]struct {
 		value   *time.Duration

@@ -131,7 +131,7 @@ func (s *Segment) EndOffset() (int64, error) {
 	if size == 0 {
 		return end, nil
 	}
-	pos, err := s.startPos(math.MaxInt64/2, size)
+	pos, err := s.lastIndexed(size)
 	if err != nil {
 		return 0, err
 	}
@@ -148,6 +148,36 @@ func (s *Segment) EndOffset() (int64, error) {
 		}
 		end = sc.Head().NextOffset()
 	}
+}
+
+// lastIndexed is the position of the last entry that the offset index has. It does not load the index: a start asks every log.
+func (s *Segment) lastIndexed(size int64) (int64, error) {
+	if size <= scanAll {
+		return 0, nil
+	}
+	if s.loaded.Load() == nil {
+		x := index{keyBytes: 4}
+		if e, ok := s.lastOnDisk(&x, IndexSuffix); ok && e.key > 0 && int64(e.value) < size {
+			return int64(e.value), nil
+		}
+	}
+	return s.startPos(math.MaxInt64/2, size) // builds what is missing
+}
+
+// lastOnDisk reads the last entry of an index file; ok is false if there is none.
+func (s *Segment) lastOnDisk(x *index, kind string) (e entry, ok bool) {
+	f, err := s.files.FS.Open(s.path(kind))
+	if err != nil {
+		return entry{}, false
+	}
+	defer f.Close()
+	width := int64(x.entryBytes())
+	size, err := f.Size()
+	if err != nil || size < width || size%width != 0 {
+		return entry{}, false
+	}
+	e, _, err = readEntry(x, f, int(size/width)-1)
+	return e, err == nil
 }
 
 // Truncate drops the entry that contains offset and everything after it. Only the writer calls it.

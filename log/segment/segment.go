@@ -332,17 +332,10 @@ func (s *Segment) newestStamp() (int64, error) {
 		stamp, _, err := s.MaxTimestamp()
 		return stamp, err
 	}
-	f, err := s.files.FS.Open(s.path(TimeIndexSuffix))
-	if err == nil {
-		defer f.Close()
-		x := index{keyBytes: 8}
-		size, serr := f.Size()
-		if serr == nil && size >= 12 && size%12 == 0 {
-			if e, _, rerr := readEntry(&x, f, int(size/12)-1); rerr == nil && e.key > 0 {
-				s.restStamp.Store(e.key)
-				return e.key, nil
-			}
-		}
+	x := index{keyBytes: 8}
+	if e, ok := s.lastOnDisk(&x, TimeIndexSuffix); ok && e.key > 0 {
+		s.restStamp.Store(e.key)
+		return e.key, nil
 	}
 	stamp, _, err := s.MaxTimestamp() // builds what is missing
 	return stamp, err
