@@ -157,6 +157,9 @@ func (b *Broker) buildServices(context.Context) error {
 	s.ProducerIDs = api.NewProducerIDs(func(done func(first, count int64, err error)) {
 		s.Controller.AllocateProducerIDs(done)
 	})
+	s.Downconvert = func(topic string) bool {
+		return config.TopicDownconversion(b.config, s.Controller.TopicConfigs(topic))
+	}
 	s.Replicas = replica.New(replica.Options{
 		BrokerID: s.BrokerID, Logs: s.Logs, Clock: b.clock, Logger: b.logger, Pool: b.network.Go,
 		ConfigFor: func(topic string) *log.Config { return b.topics.of(topic).log },

@@ -104,6 +104,23 @@ func TestFetchOfOldVersionsConverts(t *testing.T) {
 	}
 }
 
+// TestFetchWithoutConversion: with message.downconversion.enable=false old clients are refused, newer ones are not.
+func TestFetchWithoutConversion(t *testing.T) {
+	p := newPlane(t)
+	p.topic(planeUnconverted, 1)
+	c := p.client()
+	c.mustProduce(planeUnconverted, 0, records(t, record.BatchOptions{}, "v", 1))
+	for version := range int16(5) {
+		a := c.fetch(fetchOf(version, at{planeUnconverted, 0, 0, 1 << 20}))[0]
+		if version < 4 && (a.ErrorCode != kerr.UnsupportedVersion.Code || len(a.RecordBatches) > 0) {
+			t.Errorf("v%d: code %d and %d bytes, want UNSUPPORTED_VERSION and none", version, a.ErrorCode, len(a.RecordBatches))
+		}
+		if version == 4 && (a.ErrorCode != 0 || len(a.RecordBatches) == 0) {
+			t.Errorf("v4: code %d and %d bytes, want the records", a.ErrorCode, len(a.RecordBatches))
+		}
+	}
+}
+
 // TestEveryFetchVersion reads the same through every version.
 func TestEveryFetchVersion(t *testing.T) {
 	p := newPlane(t)

@@ -8,6 +8,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/record"
+	"github.com/gregor-broker/gregor/wire/errcode"
 	"github.com/gregor-broker/gregor/wire/fetchenc"
 	"github.com/gregor-broker/gregor/wire/payload"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -119,23 +120,36 @@ func (f *fetching) convert(e *replica.FetchEntry, p *fetchenc.Partition) {
 	if p.Records.Size() == 0 {
 		return
 	}
-	magic := int8(1)
-	if f.call.Version < 2 {
-		magic = 0
-	}
-	stored, err := readPart(p.Records)
-	release(p.Records)
+	stored := p.Records
 	p.Records = payload.Part{}
-	if err == nil {
-		p.Records.Bytes, err = record.Downconvert(nil, stored, magic, e.Offset, record.Limits{})
-	}
-	if err == nil {
+	var err error
+	if p.Records.Bytes, err = f.converted(e, stored); err == nil {
 		return
 	}
 	*p = fetchenc.Partition{Partition: p.Partition, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, PreferredReadReplica: -1}
 	if p.ErrorCode = f.call.Code(err); p.ErrorCode == kerr.UnknownServerError.Code {
 		f.services.logUnexpected(f.call, "fetch", e.Topic, e.Partition, err)
 	}
+}
+
+// errNoConversion is the answer where message.downconversion.enable is false (KIP-283).
+var errNoConversion = errcode.New(kerr.UnsupportedVersion, "records of this topic are not converted for clients this old")
+
+// converted returns what a client of Fetch v0 to v3 gets for stored records, which it releases.
+func (f *fetching) converted(e *replica.FetchEntry, stored payload.Part) ([]byte, error) {
+	defer release(stored)
+	if !f.services.Downconvert(e.Topic) {
+		return nil, errNoConversion
+	}
+	magic := int8(1)
+	if f.call.Version < 2 {
+		magic = 0
+	}
+	entries, err := readPart(stored)
+	if err != nil {
+		return nil, err
+	}
+	return record.Downconvert(nil, entries, magic, e.Offset, record.Limits{})
 }
 
 // readPart copies a range of a log into memory.

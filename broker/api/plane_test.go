@@ -26,8 +26,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	planeBroker   = 1
-	planeListener = "PLAINTEXT"
+	planeBroker      = 1
+	planeListener    = "PLAINTEXT"
+	planeUnconverted = "unconverted" // the topic that is not converted for old clients
 )
 
 // plane is what serves the data APIs: logs in memory, partitions, sessions, the table and the network layer over
@@ -62,8 +63,9 @@ func newPlane(t testing.TB) *plane {
 	next := int64(1000)
 	p.services = &Services{
 		BrokerID: planeBroker, Embedded: true, APIs: NewTable(true), Config: snapshot, Metadata: cache, Logs: logs,
-		Listeners: Listeners{planeListener: {Host: "broker-1", Port: 9092}},
-		Sessions:  fetchsession.NewCache(1000, clock.System), Clock: clock.System, Logger: zap.NewNop(),
+		Listeners:   Listeners{planeListener: {Host: "broker-1", Port: 9092}},
+		Downconvert: func(topic string) bool { return topic != planeUnconverted },
+		Sessions:    fetchsession.NewCache(1000, clock.System), Clock: clock.System, Logger: zap.NewNop(),
 		ProducerIDs: NewProducerIDs(func(done func(first, count int64, err error)) {
 			next += 1000
 			done(next, 1000, nil)

@@ -28,6 +28,7 @@ type Services struct {
 	Sessions    *fetchsession.Cache
 	Groups      *groupcoord.Coordinator
 	ProducerIDs *ProducerIDs
+	Downconvert func(topic string) bool // message.downconversion.enable
 	Clock       clock.Clock
 	Logger      *zap.Logger
 }
