@@ -48,7 +48,7 @@ type innerFunc func(m Entry, offset, timestamp int64) (more bool)
 // eachLegacy yields the records of a message or wrapper of magic 0 or 1.
 func (e Entry) eachLegacy(lim Limits, yield func(Record, error) bool) {
 	var failed error
-	err := e.eachMessage(lim, func(m Entry, offset, timestamp int64) bool {
+	err := e.EachMessage(lim, func(m Entry, offset, timestamp int64) bool {
 		var r Record
 		if r.Key, r.Value, failed = m.legacyKeyValue(); failed != nil {
 			return false
@@ -64,11 +64,12 @@ func (e Entry) eachLegacy(lim Limits, yield func(Record, error) bool) {
 	}
 }
 
-// eachMessage calls f with the message that e is or, if e is a wrapper, with those inside. Those inside of a wrapper of
+// EachMessage calls f with the message that the entry of magic 0 or 1 is or, if it is a wrapper, with those inside, their
+// offset in the log and their timestamp; m is valid during the call. Those inside of a wrapper of
 // magic 1 have offsets relative to the first, which the wrapper's offset, that of the last, makes absolute: so the set
 // is read twice. Some versions of librdkafka leave the wrapper's offset 0: then they count from 0.
 // After Kafka's AbstractLegacyRecordBatch.
-func (e Entry) eachMessage(lim Limits, f innerFunc) error {
+func (e Entry) EachMessage(lim Limits, f func(m Entry, offset, timestamp int64) (more bool)) error {
 	if e.Codec() == None {
 		f(e, e.LastOffset(), e.MaxTimestamp())
 		return nil

@@ -24,7 +24,7 @@ func checkLegacy(set []byte, r *Rules) (Checked, error) {
 		e, rest, _ := NextEntry(set) // checkMessages has seen it
 		set = rest
 		u.outer = e
-		if err := e.eachMessage(Limits{}, u.message); err != nil && u.err == nil {
+		if err := e.EachMessage(Limits{}, u.message); err != nil && u.err == nil {
 			u.err = err
 		}
 	}
