@@ -17,8 +17,8 @@ type Marker struct {
 	LeaderEpoch      int32 // of the partition
 }
 
-// CanAppendNow says that a batch of the given size, with timestamps like the last one's, could be appended this moment without waiting for a lock, a
-// roll, a sync or the indexes.
+// CanAppendNow says that a batch of the given size, with timestamps like the last one's, could be appended this moment
+// without waiting for a lock, a roll, a sync or the indexes.
 func (l *Log) CanAppendNow(bytes int) bool {
 	c := l.config.Load()
 	if c.FlushMessages != math.MaxInt64 || !l.mu.TryLock() {
@@ -30,8 +30,9 @@ func (l *Log) CanAppendNow(bytes int) bool {
 	return active.Size()+int64(bytes) <= int64(c.SegmentBytes) && loaded && !active.IndexFull(c.SegmentIndexBytes) && !l.oldEnough(active, stamp, c)
 }
 
-// Append writes a checked batch as the leader. The batch's base offset and leader epoch are set in place. A batch that the producer sent before
-// is answered with the offsets it got then. With flush.messages it returns when what was appended is durable.
+// Append writes a checked batch as the leader. The batch's base offset and leader epoch are set in place. A batch that
+// the producer sent before is answered with the offsets it got then. With flush.messages it returns when what was
+// appended is durable.
 func (l *Log) Append(c *record.Checked, leaderEpoch int32) (Appended, error) {
 	if c.Batch == nil {
 		return Appended{BaseOffset: -1, LastOffset: -1, LogAppendTime: -1, LogStartOffset: l.pub.start.Load()}, nil
@@ -155,7 +156,8 @@ func (l *Log) endTxn(s *segment.Segment, m *endMarker) error {
 	})
 }
 
-// AppendAsFollower writes entries of any magic exactly as they are, offsets included, which must begin at or after the log end.
+// AppendAsFollower writes entries of any magic exactly as they are, offsets included, which must begin at or after the
+// log end.
 func (l *Log) AppendAsFollower(raw []byte) (Appended, error) {
 	for rest := raw; len(rest) > 0; {
 		e, tail, err := record.NextEntry(rest)
@@ -218,8 +220,8 @@ func (l *Log) appendEntry(e record.Entry, a *Appended) error {
 	return nil
 }
 
-// applyProducer takes note of an entry that is in s; of a control batch whole yields the records too. note says whether aborted transactions go to
-// the index, where they may be already. The caller holds mu.
+// applyProducer takes note of an entry that is in s; of a control batch whole yields the records too. note says whether
+// aborted transactions go to the index, where they may be already. The caller holds mu.
 func (l *Log) applyProducer(s *segment.Segment, head record.Entry, whole func() (record.Entry, error), note bool) error {
 	b, ok := head.Batch()
 	if !ok || b.ProducerID() < 0 {

@@ -100,7 +100,8 @@ func BenchmarkBounds(b *testing.B) {
 	}
 }
 
-// BenchmarkPartitions10000 is the life of 10,000 partitions: created, one batch each, stopped in order, started again. Run it with -benchtime 1x.
+// BenchmarkPartitions10000 is the life of 10,000 partitions: created, one batch each, stopped in order, started again.
+// Run it with -benchtime 1x.
 func BenchmarkPartitions10000(b *testing.B) {
 	const n = 10_000
 	for _, filled := range []bool{false, true} {

@@ -14,8 +14,8 @@ type view struct {
 	at position // of End
 }
 
-// published is a log's bounds, read without a lock and written without allocation. A writer makes seq odd while it changes the fields; a reader that
-// saw an odd or a changed seq looks again.
+// published is a log's bounds, read without a lock and written without allocation. A writer makes seq odd while it
+// changes the fields; a reader that saw an odd or a changed seq looks again.
 type published struct {
 	writing    sync.Mutex
 	seq        atomic.Uint32

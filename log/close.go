@@ -92,7 +92,8 @@ func (l *Log) finish() (changed bool, err error) {
 	return true, nil
 }
 
-// syncTogether syncs the file system instead of each log: first what was written, with the leader epochs beside their old files, then the renames that put those in place.
+// syncTogether syncs the file system instead of each log: first what was written, with the leader epochs beside their
+// old files, then the renames that put those in place.
 func (d *dir) syncTogether(logs []*Log) error {
 	// A log start that rose has cut the epochs: it must not be forgotten when they are.
 	if err := d.checkpoint(startCheckpoint, false); err != nil {

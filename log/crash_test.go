@@ -185,8 +185,8 @@ func TestCrashAtEveryStep(t *testing.T) {
 	}
 }
 
-// A disk that kept some of what was not synced and lost some may have the files of a younger segment and not the end of an older one. As in Kafka the
-// log then has a gap, where nothing was flushed.
+// A disk that kept some of what was not synced and lost some may have the files of a younger segment and not the end of
+// an older one. As in Kafka the log then has a gap, where nothing was flushed.
 func checkAfterCrash(t *testing.T, e *env, m moment, kind string) {
 	e.open()
 	gapFrom := func(name string) int64 {

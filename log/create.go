@@ -32,8 +32,8 @@ type creation struct {
 	err   error
 }
 
-// Create makes logs; when it returns, those without an error are durable. One that exists with the same topic id, or had none until now, is no error. A new log goes
-// where fewest are. Many are synced together.
+// Create makes logs; when it returns, those without an error are durable. One that exists with the same topic id, or
+// had none until now, is no error. A new log goes where fewest are. Many are synced together.
 func (m *Manager) Create(news []New) []error {
 	m.creating.Lock()
 	defer m.creating.Unlock()
@@ -161,7 +161,8 @@ func (c *creation) writeID(l *Log) error {
 	return err
 }
 
-// fewCreations is up to how many logs are synced one by one: syncing a whole file system writes what others have dirty, too.
+// fewCreations is up to how many logs are synced one by one: syncing a whole file system writes what others have dirty,
+// too.
 const fewCreations = 16
 
 // syncCreated makes the creations in d durable.
@@ -230,7 +231,8 @@ func (l *Log) adopt(id TopicID) error {
 	return nil
 }
 
-// Delete takes logs out of use. Their directories are renamed now, durably, and removed after file.delete.delay.ms. Reads that began go on.
+// Delete takes logs out of use. Their directories are renamed now, durably, and removed after file.delete.delay.ms.
+// Reads that began go on.
 func (m *Manager) Delete(tps []TopicPartition) {
 	m.creating.Lock()
 	defer m.creating.Unlock()

@@ -93,7 +93,8 @@ func (d *dir) flushLater(l *Log, ms int64) {
 	d.sched.after(d.delay(ms), func() { d.syncer.later(l) })
 }
 
-// checkpoints are the offset checkpoints with what changes them and what they keep of a log; ok is false where the log has no line.
+// checkpoints are the offset checkpoints with what changes them and what they keep of a log; ok is false where the log
+// has no line.
 func (d *dir) checkpoints() []offsetCheckpoint {
 	return []offsetCheckpoint{
 		{checkpoint.RecoveryPoints, &d.recoveryChanged, func(l *Log) (int64, bool) { return l.recovered.Load(), true }},

@@ -12,7 +12,8 @@ import (
 	"github.com/gregor-broker/gregor/log/vfs"
 )
 
-// TestKafkaDumpLog lets Kafka's own tool look at every file that we write. KAFKA_DUMP_LOG is the command, with its first arguments.
+// TestKafkaDumpLog lets Kafka's own tool look at every file that we write. KAFKA_DUMP_LOG is the command, with its
+// first arguments.
 func TestKafkaDumpLog(t *testing.T) {
 	command := strings.Fields(os.Getenv("KAFKA_DUMP_LOG"))
 	if len(command) == 0 {

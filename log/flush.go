@@ -28,7 +28,8 @@ func (l *Log) flushIfDue() error {
 	return l.dir.syncer.flush(l)
 }
 
-// fail stops all writing to the log: what is on disk is not what it should be, until a recovery looks at it. The error is returned for the caller.
+// fail stops all writing to the log: what is on disk is not what it should be, until a recovery looks at it. The error
+// is returned for the caller.
 func (l *Log) fail(doing string, err error) error {
 	l.dir.failed.Store(true)
 	if l.state.CompareAndSwap(int32(live), int32(failed)) {

@@ -15,8 +15,8 @@ import (
 	"github.com/gregor-broker/gregor/log/vfs"
 )
 
-// The directories in testdata were written by Apache Kafka 3.9.2 (killed; its indexes left out) and 4.4.0 (stopped in order; its
-// meta.properties, which we refuse, is replaced here).
+// The directories in testdata were written by Apache Kafka 3.9.2 (killed; its indexes left out) and 4.4.0 (stopped in
+// order; its meta.properties, which we refuse, is replaced here).
 type kafkaLog struct {
 	topic     string
 	partition int32

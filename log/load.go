@@ -79,7 +79,8 @@ func (l *Log) rest() error {
 	return nil
 }
 
-// loadID reads the topic id. A damaged file beside an empty log is what a crash left of a creation that nobody was told of: it counts as none.
+// loadID reads the topic id. A damaged file beside an empty log is what a crash left of a creation that nobody was told
+// of: it counts as none.
 func (l *Log) loadID() error {
 	id, err := checkpoint.ReadPartitionMetadata(l.dir.fs, l.path)
 	if err != nil && l.Size() == 0 {
@@ -314,8 +315,8 @@ func (l *Log) recoverSegment(s *segment.Segment) (end int64, cut bool, err error
 	return end, bytes > 0, err
 }
 
-// dropEmptyEnd takes empty segments off the end that do not continue the one before: a power failure kept their names and lost the end
-// of that one. ends are the ends of the segments from first on. It returns the log end.
+// dropEmptyEnd takes empty segments off the end that do not continue the one before: a power failure kept their names
+// and lost the end of that one. ends are the ends of the segments from first on. It returns the log end.
 func (l *Log) dropEmptyEnd(first int, ends []int64) int64 {
 	segs := *l.segs.Load()
 	n := len(segs)
@@ -331,8 +332,8 @@ func (l *Log) dropEmptyEnd(first int, ends []int64) int64 {
 	return end
 }
 
-// loadProducers brings the producer state to offset end: from the newest snapshot that can be read, and the batches after it. The caller holds mu,
-// or is alone.
+// loadProducers brings the producer state to offset end: from the newest snapshot that can be read, and the batches
+// after it. The caller holds mu, or is alone.
 func (l *Log) loadProducers(end int64) error {
 	l.mu.producers = producer.State{}
 	from := (*l.segs.Load())[0].Base()

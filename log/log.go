@@ -3,13 +3,14 @@
 //
 // # Append
 //
-// What a batch must satisfy is checked before (record.Check). Under the log's lock: sequence numbers, roll if due, offset and leader epoch written into
-// the header, one write to the page cache, index entry, producer state, bounds published. fsync is never under the lock: the directory's syncer gathers those who
-// wait and syncs each file once.
+// What a batch must satisfy is checked before (record.Check). Under the log's lock: sequence numbers, roll if due,
+// offset and leader epoch written into the header, one write to the page cache, index entry, producer state, bounds
+// published. fsync is never under the lock: the directory's syncer gathers those who wait and syncs each file once.
 //
 // # Read
 //
-// Readers load the published bounds and the list of segments and take no lock. A range of a file that was returned stays readable until it is released.
+// Readers load the published bounds and the list of segments and take no lock. A range of a file that was returned
+// stays readable until it is released.
 //
 // # What holds after a crash
 //
@@ -43,7 +44,8 @@ type Log struct {
 	// recovered is the recovery point: the offset up to which everything is durable.
 	recovered atomic.Int64
 	unflushed atomic.Int64 // records appended since the last flush began
-	// dropping says that segments below the log start may still have their names on disk: until then the log start is kept in its checkpoint.
+	// dropping says that segments below the log start may still have their names on disk: until then the log start is
+	// kept in its checkpoint.
 	dropping atomic.Bool
 
 	mu struct {

@@ -25,8 +25,8 @@ type Manager struct {
 	}
 }
 
-// OpenManager locks and loads the directories. A directory that another process uses, that belongs to a KRaft broker, or whose ids differ from the
-// options' is refused in words, before anything is changed.
+// OpenManager locks and loads the directories. A directory that another process uses, that belongs to a KRaft broker,
+// or whose ids differ from the options' is refused in words, before anything is changed.
 func OpenManager(ctx context.Context, o Options) (*Manager, error) {
 	m := &Manager{o: o.withDefaults()}
 	m.mu.logs = map[TopicPartition]*Log{}
@@ -140,8 +140,9 @@ func (m *Manager) CheckpointAll() error {
 	return errors.Join(errs...)
 }
 
-// Close stops the background work, makes everything durable, writes snapshots and checkpoints, and marks the directories as left in order; a directory where
-// that fails, or that ctx leaves no time for, is not marked, and recovers at its next start. No log may be used any more.
+// Close stops the background work, makes everything durable, writes snapshots and checkpoints, and marks the
+// directories as left in order; a directory where that fails, or that ctx leaves no time for, is not marked, and
+// recovers at its next start. No log may be used any more.
 func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Lock()
 	again := m.mu.closed

@@ -31,8 +31,9 @@ type model struct {
 	start, end, hw int64
 }
 
-// stable is the last stable offset; aborted the aborted transactions. Of transactions whose marker is not below the high watermark a log that was
-// loaded may know nothing, as in Kafka: then the last stable offset is that of the open ones only.
+// stable is the last stable offset; aborted the aborted transactions. Of transactions whose marker is not below the
+// high watermark a log that was loaded may know nothing, as in Kafka: then the last stable offset is that of the open
+// ones only.
 func (m *model) stable() (stable, ofOpen int64, aborted []AbortedTxn) {
 	open := map[int64]int64{}
 	undecided := []int64{}

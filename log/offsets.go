@@ -15,8 +15,8 @@ type foundRecord struct {
 
 var noRecord = foundRecord{-1, -1, -1}
 
-// OffsetForTimestamp returns the first record at or after the log start whose timestamp is at least ts, in ms, with the leader epoch of its batch; -1, -1, -1
-// if there is none.
+// OffsetForTimestamp returns the first record at or after the log start whose timestamp is at least ts, in ms, with the
+// leader epoch of its batch; -1, -1, -1 if there is none.
 func (l *Log) OffsetForTimestamp(ts int64) (offset, timestamp int64, epoch int32, err error) {
 	v := l.pub.view()
 	segs := *l.segs.Load()
@@ -114,8 +114,9 @@ const (
 	earliestTimestamp = -2
 )
 
-// LegacyOffsets is ListOffsets v0: of the segments' first offsets and the log end, at most max from the last one on whose segment was
-// modified at or before ts (ms; -1 the end, -2 the start), descending. Source: UnifiedLog.legacyFetchOffsetsBefore.
+// LegacyOffsets is ListOffsets v0: of the segments' first offsets and the log end, at most max from the last one on
+// whose segment was modified at or before ts (ms; -1 the end, -2 the start), descending. Source:
+// UnifiedLog.legacyFetchOffsetsBefore.
 func (l *Log) LegacyOffsets(ts int64, max int) []int64 {
 	type point struct{ offset, modified int64 }
 	v := l.pub.view()
@@ -159,13 +160,14 @@ func (l *Log) LatestEpoch() (int32, bool) { return l.epochs.Load().Latest() }
 // EpochForOffset is the leader epoch of the record at offset.
 func (l *Log) EpochForOffset(offset int64) (int32, bool) { return l.epochs.Load().At(offset) }
 
-// EndOffsetForEpoch returns the largest epoch known that is at most epoch, and where it ends; -1, -1 where that is not known.
+// EndOffsetForEpoch returns the largest epoch known that is at most epoch, and where it ends; -1, -1 where that is not
+// known.
 func (l *Log) EndOffsetForEpoch(epoch int32) (found int32, end int64) {
 	return l.epochs.Load().EndOffset(epoch, l.pub.end.Load())
 }
 
-// AssignEpoch says that a leader begins at the log end. The file is written before anything of that epoch counts as flushed: until then, recovery finds the
-// epoch in the batches, and an epoch without batches may be forgotten.
+// AssignEpoch says that a leader begins at the log end. The file is written before anything of that epoch counts as
+// flushed: until then, recovery finds the epoch in the batches, and an epoch without batches may be forgotten.
 func (l *Log) AssignEpoch(epoch int32) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,7 +17,8 @@ import (
 	"github.com/gregor-broker/gregor/log/checkpoint"
 )
 
-// identify compares every directory's meta.properties with the options, then writes the missing ones. Nothing is changed before all were compared.
+// identify compares every directory's meta.properties with the options, then writes the missing ones. Nothing is
+// changed before all were compared.
 func (m *Manager) identify() error {
 	m.clusterID = m.o.ClusterID
 	source := "the broker's metadata"

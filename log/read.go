@@ -9,8 +9,9 @@ import (
 	"github.com/gregor-broker/gregor/wire/payload"
 )
 
-// Read finds the batches from the one on that contains offset, up to what iso shows and at most maxBytes bytes; the last one may be cut. Nothing is
-// returned if the first does not fit, unless minOne. The caller releases Part.File, or passes it on. ErrOffsetOutOfRange for what is outside the log.
+// Read finds the batches from the one on that contains offset, up to what iso shows and at most maxBytes bytes; the
+// last one may be cut. Nothing is returned if the first does not fit, unless minOne. The caller releases Part.File, or
+// passes it on. ErrOffsetOutOfRange for what is outside the log.
 func (l *Log) Read(offset int64, maxBytes int, iso Isolation, minOne bool) (Read, error) {
 	for range readAttempts {
 		v := l.pub.view()

@@ -19,7 +19,8 @@ func (l *Log) segmentFor(size int, base, last, maxStamp int64) (*segment.Segment
 	return l.roll(base)
 }
 
-// rollDue says whether an entry must go to a new segment. Source: org.apache.kafka.storage.internals.log.LogSegment.shouldRoll.
+// rollDue says whether an entry must go to a new segment. Source:
+// org.apache.kafka.storage.internals.log.LogSegment.shouldRoll.
 func (l *Log) rollDue(s *segment.Segment, size int, last, maxStamp int64, c *Config) bool {
 	if s.Size() == 0 {
 		return !s.FitsRelative(last)
@@ -28,8 +29,8 @@ func (l *Log) rollDue(s *segment.Segment, size int, last, maxStamp int64, c *Con
 		s.IndexFull(c.SegmentIndexBytes) || !s.FitsRelative(last) || l.oldEnough(s, maxStamp, c)
 }
 
-// oldEnough says whether an entry with timestamp maxStamp comes segment.ms after the first one of s; if that has no timestamp, whether s was made
-// that long ago. The caller holds mu.
+// oldEnough says whether an entry with timestamp maxStamp comes segment.ms after the first one of s; if that has no
+// timestamp, whether s was made that long ago. The caller holds mu.
 func (l *Log) oldEnough(s *segment.Segment, maxStamp int64, c *Config) bool {
 	if s.Size() == 0 {
 		return false

@@ -8,7 +8,8 @@ import (
 	"github.com/gregor-broker/gregor/wire/clock"
 )
 
-// scheduler runs what is due in a log directory, one after the other on one goroutine, from a heap of due times. Safe for concurrent use.
+// scheduler runs what is due in a log directory, one after the other on one goroutine, from a heap of due times. Safe
+// for concurrent use.
 type scheduler struct {
 	clock clock.Clock
 	wake  chan struct{}

@@ -18,8 +18,8 @@ func unfinished(e fs.DirEntry) bool {
 		strings.HasSuffix(n, segment.SwapSuffix) || strings.HasSuffix(n, ".tmp")
 }
 
-// finishSwaps puts in order what such an interruption left: segments that were complete (.swap) take the place of those that they
-// replace, everything else goes. Source: org.apache.kafka.storage.internals.log.LogLoader.
+// finishSwaps puts in order what such an interruption left: segments that were complete (.swap) take the place of those
+// that they replace, everything else goes. Source: org.apache.kafka.storage.internals.log.LogLoader.
 func (l *Log) finishSwaps(entries []fs.DirEntry) error {
 	l.mu.touched, l.mu.namesDirty = true, true
 	firstCleaned := int64(math.MaxInt64)
@@ -108,8 +108,9 @@ func (l *Log) NewCleaned(base int64) (*segment.Segment, error) {
 	return segment.Create(l.dir.files, l.path, base, segment.CleanedSuffix)
 }
 
-// Replace puts cleaned segments, made by NewCleaned, finished and with offsets within those of old, into the place of old, which must be neighbours and closed. After a crash
-// either the old or the new ones are there. It fails if old are no longer all in the log. For the cleaner.
+// Replace puts cleaned segments, made by NewCleaned, finished and with offsets within those of old, into the place of
+// old, which must be neighbours and closed. After a crash either the old or the new ones are there. It fails if old are
+// no longer all in the log. For the cleaner.
 func (l *Log) Replace(old, cleaned []*segment.Segment) error {
 	for _, s := range cleaned {
 		if err := s.Sync(true); err != nil {

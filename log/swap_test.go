@@ -181,7 +181,8 @@ func TestCrashWhileReplacing(t *testing.T) {
 	}
 }
 
-// Readers, producers, retention, truncation and restarts of descriptors at once, for the race detector: whatever is read is whole and in order.
+// Readers, producers, retention, truncation and restarts of descriptors at once, for the race detector: whatever is
+// read is whole and in order.
 func TestConcurrentUse(t *testing.T) {
 	e := newEnv(t)
 	e.o.MaxOpenFiles = 4

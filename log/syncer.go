@@ -2,8 +2,8 @@ package log
 
 import "sync"
 
-// syncer flushes the logs of a directory on one goroutine. Who asks while a round is at work is served by the next one, together with all others
-// who asked meanwhile: a log that many wait for is synced once. Safe for concurrent use.
+// syncer flushes the logs of a directory on one goroutine. Who asks while a round is at work is served by the next one,
+// together with all others who asked meanwhile: a log that many wait for is synced once. Safe for concurrent use.
 type syncer struct {
 	wake  chan struct{}
 	ended chan struct{}

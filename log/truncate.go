@@ -62,8 +62,8 @@ func (l *Log) TruncateFullyTo(start int64) error {
 	return l.lowering(min(start, (*l.segs.Load())[0].Base()), func() error { return l.truncateFully(start) })
 }
 
-// lowering runs a truncation to offset o with mu held. Before, the recovery point on disk is brought to at most o, as what is cut off and written
-// again must not be taken for what was flushed; after, the log start on disk, if it fell.
+// lowering runs a truncation to offset o with mu held. Before, the recovery point on disk is brought to at most o, as
+// what is cut off and written again must not be taken for what was flushed; after, the log start on disk, if it fell.
 func (l *Log) lowering(o int64, truncate func() error) error {
 	if o < l.pub.end.Load() {
 		if err := l.lowerRecovery(o); err != nil {
@@ -122,8 +122,8 @@ func (l *Log) truncateFully(start int64) error {
 	return nil
 }
 
-// dropSegments takes segments that are no longer listed out of use: their files are renamed now, the newest first if newestFirst, and removed after
-// file.delete.delay.ms. The caller holds mu.
+// dropSegments takes segments that are no longer listed out of use: their files are renamed now, the newest first if
+// newestFirst, and removed after file.delete.delay.ms. The caller holds mu.
 func (l *Log) dropSegments(segs []*segment.Segment, newestFirst bool) {
 	if len(segs) == 0 {
 		return
@@ -166,7 +166,8 @@ func (l *Log) dropSnapshots(drop func(int64) bool) {
 	l.mu.unsynced = slices.DeleteFunc(l.mu.unsynced, drop)
 }
 
-// DeleteRecords raises the log start to offset to, -1 for the high watermark, and returns it. Segments that lie before it go with the next retention check.
+// DeleteRecords raises the log start to offset to, -1 for the high watermark, and returns it. Segments that lie before
+// it go with the next retention check.
 func (l *Log) DeleteRecords(to int64) (start int64, err error) {
 	if !l.config.Load().Delete {
 		return -1, l.errorf("%w", ErrPolicy)
@@ -184,7 +185,8 @@ func (l *Log) DeleteRecords(to int64) (start int64, err error) {
 	return l.pub.start.Load(), nil
 }
 
-// RaiseStart raises the log start to offset to, which must not be above the high watermark: a follower does it as the leader says.
+// RaiseStart raises the log start to offset to, which must not be above the high watermark: a follower does it as the
+// leader says.
 func (l *Log) RaiseStart(to int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"github.com/gregor-broker/gregor/log/vfs"
 )
 
-// CleanShutdownName is the marker that everything in a log directory was synced at its end. It goes when the directory is used again.
+// CleanShutdownName is the marker that everything in a log directory was synced at its end. It goes when the directory
+// is used again.
 const CleanShutdownName = ".kafka_cleanshutdown"
 
 // WriteCleanShutdown puts the marker into dir, durably.

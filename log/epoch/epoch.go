@@ -29,8 +29,8 @@ func (h History) Latest() (int32, bool) {
 	return h[len(h)-1].Epoch, true
 }
 
-// Assign returns the history in which epoch begins at start, and whether it differs: epochs that are not older or begin no earlier are
-// forgotten. It does not differ if epoch is the latest and began no later.
+// Assign returns the history in which epoch begins at start, and whether it differs: epochs that are not older or begin
+// no earlier are forgotten. It does not differ if epoch is the latest and began no later.
 func (h History) Assign(epoch int32, start int64) (History, bool) {
 	if epoch < 0 || start < 0 {
 		return h, false
@@ -45,8 +45,9 @@ func (h History) Assign(epoch int32, start int64) (History, bool) {
 	return append(h[:n:n], Entry{epoch, start}), true
 }
 
-// EndOffset returns the largest epoch known that is at most epoch, and the offset at which the next one begins: end, the log end, for the
-// latest. For an epoch older than all known it is that epoch and the first start; for a newer one, and without any, -1 and -1.
+// EndOffset returns the largest epoch known that is at most epoch, and the offset at which the next one begins: end,
+// the log end, for the latest. For an epoch older than all known it is that epoch and the first start; for a newer one,
+// and without any, -1 and -1.
 func (h History) EndOffset(epoch int32, end int64) (int32, int64) {
 	latest, ok := h.Latest()
 	switch {

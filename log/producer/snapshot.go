@@ -10,9 +10,10 @@ import (
 	"sort"
 )
 
-// Layout of a snapshot: int16 version 1, uint32 CRC-32C of everything after it, int32 count, then the producers: int64 id, int16 epoch,
-// int32 last sequence, int64 last offset, int32 offset delta of the last batch, int64 timestamp, int32 coordinator epoch, int64 first offset of
-// the open transaction. Source: org.apache.kafka.storage.internals.log.ProducerStateManager.
+// Layout of a snapshot: int16 version 1, uint32 CRC-32C of everything after it, int32 count, then the producers: int64
+// id, int16 epoch, int32 last sequence, int64 last offset, int32 offset delta of the last batch, int64 timestamp, int32
+// coordinator epoch, int64 first offset of the open transaction. Source:
+// org.apache.kafka.storage.internals.log.ProducerStateManager.
 const (
 	snapshotVersion = 1
 	snapshotHeader  = 10
@@ -52,7 +53,8 @@ func (e *entry) append(b []byte, id int64) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(e.txnFirst))
 }
 
-// Load replaces the state by a snapshot, without the producers that have expired at wall time nowMs. After an error the state is empty.
+// Load replaces the state by a snapshot, without the producers that have expired at wall time nowMs. After an error the
+// state is empty.
 func (s *State) Load(raw []byte, nowMs, maxAgeMs int64) error {
 	*s = State{}
 	if len(raw) < snapshotHeader {

@@ -1,5 +1,6 @@
-// Package producer is what a log knows of the idempotent and transactional producers that write to it: sequence numbers and the last batches, open transactions and what they hide, and the snapshot files that
-// keep that across restarts (KIP-98, KIP-360).
+// Package producer is what a log knows of the idempotent and transactional producers that write to it: sequence numbers
+// and the last batches, open transactions and what they hide, and the snapshot files that keep that across restarts
+// (KIP-98, KIP-360).
 package producer
 
 import (
@@ -86,7 +87,8 @@ type State struct {
 // Duplicate is where a batch that is sent again had been stored.
 type Duplicate struct{ FirstOffset, LastOffset, Timestamp int64 }
 
-// Check says whether a client may append b: nil if so; dup is set if b is one of the last five batches of its producer. It changes nothing.
+// Check says whether a client may append b: nil if so; dup is set if b is one of the last five batches of its producer.
+// It changes nothing.
 func (s *State) Check(b record.Batch) (dup Duplicate, isDup bool, err error) {
 	id := b.ProducerID()
 	if id < 0 {
@@ -189,8 +191,8 @@ func (s *State) CheckMarker(m Marker) error {
 	return nil
 }
 
-// ApplyMarker takes note of a marker that is in the log. If it ended a transaction with data, it returns the transaction's first offset and the last
-// stable offset that the marker alone allows.
+// ApplyMarker takes note of a marker that is in the log. If it ended a transaction with data, it returns the
+// transaction's first offset and the last stable offset that the marker alone allows.
 func (s *State) ApplyMarker(m Marker) (first, stable int64, ended bool) {
 	e := s.entry(m.ProducerID)
 	e.setEpoch(m.ProducerEpoch)
@@ -214,7 +216,8 @@ func (s *State) Replicated(highWatermark int64) {
 	s.ended = slices.DeleteFunc(s.ended, func(t span) bool { return t.last < highWatermark })
 }
 
-// FirstUnstable is the first offset of a transaction that is open, or whose marker is not yet below the high watermark; -1 if there is none.
+// FirstUnstable is the first offset of a transaction that is open, or whose marker is not yet below the high watermark;
+// -1 if there is none.
 func (s *State) FirstUnstable() int64 {
 	first := int64(-1)
 	if len(s.open) > 0 {

@@ -79,8 +79,8 @@ func (s *Segment) FindIn(f *Handle, offset, end int64) (at Found, found bool, er
 	}
 }
 
-// TimePos returns a position at or before the first entry that has a timestamp of at least stamp, and at or before the entry with offset
-// from.
+// TimePos returns a position at or before the first entry that has a timestamp of at least stamp, and at or before the
+// entry with offset from.
 func (s *Segment) TimePos(stamp, from, end int64) (int64, error) {
 	x, err := s.indexes()
 	if err != nil {
@@ -102,7 +102,8 @@ func (s *Segment) TimePos(stamp, from, end int64) (int64, error) {
 		found = true
 	}
 	offset := s.base
-	// An entry at exactly stamp says where its offset is; everything before it is older. One below says that nothing before it reaches stamp.
+	// An entry at exactly stamp says where its offset is; everything before it is older. One below says that nothing
+	// before it reaches stamp.
 	if found {
 		offset += int64(e.value)
 	}

@@ -29,7 +29,8 @@ func (s *Segment) freshIndexes() (*indexes, error) {
 	return newIndexes(), nil
 }
 
-// rebuild makes the offset and time index anew from the headers of a log file that is known to be good. The caller holds loading.
+// rebuild makes the offset and time index anew from the headers of a log file that is known to be good. The caller
+// holds loading.
 func (s *Segment) rebuild() (*indexes, error) {
 	x, err := s.freshIndexes()
 	if err != nil {
@@ -48,9 +49,9 @@ func (s *Segment) rebuild() (*indexes, error) {
 	return x, s.flushIndexes(x)
 }
 
-// Recover reads the whole log file, cuts it after the last good entry, and builds its indexes anew; the transaction index becomes
-// empty. visit is called for every good entry, in order, after it is in the indexes. cut is the number of bytes that were dropped, why
-// the reason. Only the writer calls it.
+// Recover reads the whole log file, cuts it after the last good entry, and builds its indexes anew; the transaction
+// index becomes empty. visit is called for every good entry, in order, after it is in the indexes. cut is the number of
+// bytes that were dropped, why the reason. Only the writer calls it.
 func (s *Segment) Recover(visit func(*Scanner) error) (cut int64, why error, err error) {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -123,8 +124,8 @@ func (s *Segment) checkNext(sc *Scanner) error {
 	return nil
 }
 
-// EndOffset is the offset after the last entry, found from the end of the offset index on. It returns record.ErrTruncated or an error that
-// wraps ErrCorrupt if the file does not end with a whole entry.
+// EndOffset is the offset after the last entry, found from the end of the offset index on. It returns
+// record.ErrTruncated or an error that wraps ErrCorrupt if the file does not end with a whole entry.
 func (s *Segment) EndOffset() (int64, error) {
 	end := s.base
 	size := s.Size()
@@ -150,7 +151,8 @@ func (s *Segment) EndOffset() (int64, error) {
 	}
 }
 
-// lastIndexed is the position of the last entry that the offset index has. It does not load the index: a start asks every log.
+// lastIndexed is the position of the last entry that the offset index has. It does not load the index: a start asks
+// every log.
 func (s *Segment) lastIndexed(size int64) (int64, error) {
 	if size <= scanAll {
 		return 0, nil
@@ -239,8 +241,8 @@ func (s *Segment) truncateIndexes(x *indexes, offset int64) error {
 	return f.Truncate(int64(keep * abortedBytes))
 }
 
-// reloadMax finds the greatest timestamp after a truncation: that of the last time index entry or of an entry after it. The caller
-// holds x.mu.
+// reloadMax finds the greatest timestamp after a truncation: that of the last time index entry or of an entry after it.
+// The caller holds x.mu.
 func (s *Segment) reloadMax(x *indexes, f *Handle) error {
 	x.maxStamp, x.maxOffset, x.lastIndexed = -1, -1, -1
 	last, found, err := x.times.last(s.openTimes)

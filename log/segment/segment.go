@@ -194,7 +194,8 @@ func (s *Segment) loadIndexes() (*indexes, error) {
 	return x, err
 }
 
-// IndexFull says whether an index of at most indexBytes takes no further entry. The time index keeps one slot free for Seal.
+// IndexFull says whether an index of at most indexBytes takes no further entry. The time index keeps one slot free for
+// Seal.
 func (s *Segment) IndexFull(indexBytes int32) bool {
 	x := s.loaded.Load()
 	if x == nil {
@@ -310,8 +311,8 @@ func (s *Segment) LoadedMaxTimestamp() (stamp int64, loaded bool) {
 	return x.maxStamp, true
 }
 
-// RetentionTimestamp is MaxTimestamp, or where there is none the time in ms at which the log file was last modified. The indexes of a segment at rest are not
-// loaded for it.
+// RetentionTimestamp is MaxTimestamp, or where there is none the time in ms at which the log file was last modified.
+// The indexes of a segment at rest are not loaded for it.
 func (s *Segment) RetentionTimestamp() (int64, error) {
 	stamp := s.restStamp.Load()
 	if s.loaded.Load() != nil || stamp == unknownStamp {
@@ -355,8 +356,8 @@ func (s *Segment) FitsRelative(lastOffset int64) bool {
 	return lastOffset-s.base <= math.MaxInt32
 }
 
-// Scan calls visit for every entry from position pos on, in order, until it returns false. The scanner shows the header; the
-// checksum is not checked.
+// Scan calls visit for every entry from position pos on, in order, until it returns false. The scanner shows the
+// header; the checksum is not checked.
 func (s *Segment) Scan(pos, end int64, visit func(*Scanner) (bool, error)) error {
 	f, err := s.Acquire()
 	if err != nil {

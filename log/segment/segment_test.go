@@ -36,7 +36,8 @@ func entryAt(offset, stamp int64, n, size int) record.Batch {
 	return b
 }
 
-// fill appends n batches of one to three records with timestamps that mostly rise, and returns each one's position, last offset and timestamp.
+// fill appends n batches of one to three records with timestamps that mostly rise, and returns each one's position,
+// last offset and timestamp.
 type placed struct{ pos, last, stamp int64 }
 
 func fill(t testing.TB, s *Segment, n, interval int, r *rand.Rand) []placed {
@@ -167,8 +168,8 @@ func recoverSame(t *testing.T, s *Segment, all []placed) {
 	}
 }
 
-// checkIndexFiles is what kafka-dump-log checks: offset entries point at the batch that ends with their offset; time entries name the last offset of a
-// batch whose greatest timestamp they have, and rise.
+// checkIndexFiles is what kafka-dump-log checks: offset entries point at the batch that ends with their offset; time
+// entries name the last offset of a batch whose greatest timestamp they have, and rise.
 func checkIndexFiles(t *testing.T, mem *vfs.Mem, base int64, all []placed) {
 	t.Helper()
 	byLast, byPos := map[int64]placed{}, map[int64]placed{}

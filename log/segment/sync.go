@@ -38,7 +38,8 @@ func (s *Segment) flushIndexes(x *indexes) error {
 	return s.writeAborted(x)
 }
 
-// Unload drops the indexes from memory; they are loaded again when they are needed. They must have been finished. Only the writer calls it.
+// Unload drops the indexes from memory; they are loaded again when they are needed. They must have been finished. Only
+// the writer calls it.
 func (s *Segment) Unload() { s.loaded.Store(nil) }
 
 // Unsynced says whether something was written since the last Sync.

@@ -62,14 +62,15 @@ func (s *Segment) readAborted() ([]AbortedTxn, error) {
 	return parseAborted(raw, s.base)
 }
 
-// CheckTxnIndex returns an error if the transaction index is damaged. It is the one index that the segment cannot rebuild alone.
+// CheckTxnIndex returns an error if the transaction index is damaged. It is the one index that the segment cannot
+// rebuild alone.
 func (s *Segment) CheckTxnIndex() error {
 	_, err := s.readAborted()
 	return err
 }
 
-// AddAborted adds to the transaction index. If the file cannot be written now, the entry stays in memory until Finish or Sync
-// succeed. Only the writer calls it.
+// AddAborted adds to the transaction index. If the file cannot be written now, the entry stays in memory until Finish
+// or Sync succeed. Only the writer calls it.
 func (s *Segment) AddAborted(a AbortedTxn) error {
 	x, err := s.indexes()
 	if err != nil {
@@ -107,7 +108,8 @@ func (s *Segment) writeAborted(x *indexes) error {
 	return nil
 }
 
-// Aborted appends to dst the aborted transactions that a reader of [from, to) must know. done says that later segments have none.
+// Aborted appends to dst the aborted transactions that a reader of [from, to) must know. done says that later segments
+// have none.
 func (s *Segment) Aborted(dst []AbortedTxn, from, to int64) (list []AbortedTxn, done bool, err error) {
 	x, err := s.indexes()
 	if err != nil {

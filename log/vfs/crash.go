@@ -10,8 +10,8 @@ func (m *Mem) Crash() *Mem {
 	return m.copy(func(n *memNode) *memNode { return n.cloneDurable(nil, map[*memNode]*memNode{}) })
 }
 
-// CrashSome is Crash, but of what was not synced r decides what was written all the same: names, and pages and sizes of files, in
-// any combination. A disk may do that, too.
+// CrashSome is Crash, but of what was not synced r decides what was written all the same: names, and pages and sizes of
+// files, in any combination. A disk may do that, too.
 func (m *Mem) CrashSome(r *rand.Rand) *Mem {
 	return m.copy(func(n *memNode) *memNode { return n.cloneDurable(r, map[*memNode]*memNode{}) })
 }
@@ -40,8 +40,8 @@ func (n *memNode) cloneCurrent() *memNode {
 	return c
 }
 
-// cloneDurable copies what was synced; with r also some of the rest. done maps what was copied before, as a file may have two
-// durable names after a rename of which one directory was synced.
+// cloneDurable copies what was synced; with r also some of the rest. done maps what was copied before, as a file may
+// have two durable names after a rename of which one directory was synced.
 func (n *memNode) cloneDurable(r *rand.Rand, done map[*memNode]*memNode) *memNode {
 	if c := done[n]; c != nil {
 		return c
