@@ -1,22 +1,18 @@
-// Package lint holds rules for the project's sources that go vet does not know, as tests. They need no broker.
+// Package lint holds rules for the project's sources that go vet does not know, as tests. They need no broker. The import
+// graph is checked by compat/structure.
 package lint
 
 import (
 	"bufio"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/gregor-broker/gregor/compat/harness"
 )
-
-const module = "github.com/gregor-broker/gregor"
 
 // maxLines is the most that a Go file may have.
 const maxLines = 600
@@ -124,73 +120,6 @@ func TestRules(t *testing.T) {
 func excepted(path string, folders []string) bool {
 	for _, folder := range folders {
 		if strings.HasPrefix(path, folder) {
-			return true
-		}
-	}
-	return false
-}
-
-// layers says which folders of the project the packages of a folder may import, beside those of their own folder. The first
-// entry that is a prefix of a package's path is its own. docs/architecture.md draws this.
-var layers = []struct {
-	folder string
-	may    []string
-}{
-	{"wire/clock", []string{"wire/invariants"}},
-	{"wire/payload", []string{"wire/invariants"}},
-	{"wire/errcode", []string{"wire/invariants"}},
-	{"wire/invariants", nil},
-	{"wire", []string{"wire"}},
-	{"log", leaves},
-	{"controller", leaves},
-	{"groupcoord", append([]string{"log/record"}, leaves...)},
-	{"broker", []string{"wire", "log", "controller", "groupcoord"}},
-	{"cmd", []string{"broker", "wire", "log", "controller", "groupcoord"}},
-	{"compat", []string{"broker", "wire", "log"}},
-}
-
-var leaves = []string{"wire/clock", "wire/payload", "wire/errcode", "wire/invariants"}
-
-// TestImports fails on an edge of the import graph that layers does not have.
-func TestImports(t *testing.T) {
-	sources(t, func(path string) {
-		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "compat/sarama/") {
-			return
-		}
-		folder, may := layerOf(t, path)
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(harness.Root(), path), nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, spec := range file.Imports {
-			imported, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			inside, ok := strings.CutPrefix(imported, module+"/")
-			if ok && !within(inside, folder) && !anyWithin(inside, may) {
-				t.Errorf("%s imports %s: %s may import only %v", path, inside, folder, may)
-			}
-		}
-	})
-}
-
-func layerOf(t *testing.T, path string) (folder string, may []string) {
-	t.Helper()
-	for _, l := range layers {
-		if within(path, l.folder) {
-			return l.folder, l.may
-		}
-	}
-	t.Errorf("%s is in no layer: the top level is wire, broker, log, controller, groupcoord, cmd and compat", path)
-	return path, nil
-}
-
-func within(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
-
-func anyWithin(path string, folders []string) bool {
-	for _, folder := range folders {
-		if within(path, folder) {
 			return true
 		}
 	}
