@@ -1,5 +1,6 @@
 // Package dump shows what the files of a partition hold, in the words of Kafka's kafka-dump-log: batches and records,
-// indexes checked against their log, aborted transactions, producer snapshots. It reads files as a stream and only reads.
+// indexes checked against their log, aborted transactions, producer snapshots. It reads files as a stream, through package
+// os since log/vfs opens for writing, too.
 //
 // After kafka.tools.DumpLogSegments.
 package dump

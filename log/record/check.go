@@ -47,6 +47,11 @@ func Trusted(b Batch) Checked {
 // Produce v3 and later send exactly one batch of magic 2; sets of magic 0 and 1 (Produce v0-v2) are converted up.
 // Bytes after the last whole entry are ignored, as in Kafka.
 //
+// Every record is walked, as in Kafka, and for that a compressed batch is decompressed, without copying keys and values:
+// a batch that cannot be read must not get into the log, where it would stop every consumer. That costs, on a 2-core
+// machine of 2026, about 15 ns a record and the CRC for an uncompressed batch (58 us for 1 MiB in records of 1 KiB, of
+// which the CRC is 42), and for 16 KiB in records of 100 bytes 3 us, lz4 6, snappy 7, zstd 7, gzip 43 (BenchmarkCheck).
+//
 // After ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator of Kafka, in their order.
 // It deviates where Kafka has no answer or stores what some client cannot read: what cannot be decompressed is
 // INVALID_RECORD and an unknown codec UNSUPPORTED_COMPRESSION_TYPE, not UNKNOWN_SERVER_ERROR; records of a compressed
