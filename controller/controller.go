@@ -34,8 +34,10 @@ type Settings struct {
 	DefaultReplicationFactor int16
 	InterBrokerListener      string                   // name of the listener whose address followers use
 	InternalTopics           map[string]InternalTopic // what auto-creation makes of these names
-	RefuseUnknownReplicas    bool                     // refuse manual assignments to unregistered brokers, as 4.4 does and 3.9 does not
-	Seed                     uint64                   // of placement and topic ids; for tests
+	// RefuseUnknownReplicas is for what 4.4 refuses and 3.9 does not: unregistered brokers, and too many partitions at once.
+	RefuseUnknownReplicas bool
+
+	Seed uint64 // of placement and topic ids; for tests
 }
 
 // InternalTopic is how an internal topic is created. See OffsetsTopic and TransactionsTopic.

@@ -178,7 +178,7 @@ func TestDeletionCanBeDisabled(t *testing.T) {
 }
 
 func TestPartitionGrowth(t *testing.T) {
-	n := start(t, newStore(t))
+	n := start(t, newStore(t), func(o *Options) { o.Settings.RefuseUnknownReplicas = true })
 	n.mustCreate("a:2")
 	grow := func(topic string, count int32, assignment [][]int32, validate bool) (int16, string) {
 		r := kmsg.NewPtrCreatePartitionsRequest()
@@ -204,6 +204,8 @@ func TestPartitionGrowth(t *testing.T) {
 		{"b", 2, nil, 3, "The topic 'b' does not exist."},
 		{"a", 1, nil, 37, "Topic currently has 2 partitions, which is higher than the requested 1."},
 		{"a", 2, nil, 37, "Topic already has 2 partitions."},
+		{"a", 10_003, nil, 44, "Unable to perform excessively large batch operation."},
+		{"a", 100_001, nil, 37, "100001 partitions are more than the 100000 that one topic can have."},
 		{"a", 4, [][]int32{{1}}, 39, "Increasing the number of partitions by 2 but 1 assignments provided."},
 		{"a", 3, [][]int32{{7}}, 39, "Unknown broker(s) in replica assignment: 7."},
 		{"a", 3, [][]int32{{1, 1}}, 39, "Duplicate brokers not allowed in replica assignment: 1, 1 for partition id 2."},

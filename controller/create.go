@@ -30,6 +30,11 @@ func (m *Machine) createTopics(r *kmsg.CreateTopicsRequest, done func(*kmsg.Crea
 		q.abandon(m)
 		return
 	}
+	if err := m.tooManyPartitions(r); err != nil {
+		q.all(m, err)
+		q.begin(m, r.TimeoutMillis)
+		return
+	}
 	twice := duplicates(r.Topics, func(t *kmsg.CreateTopicsRequestTopic) string { return t.Topic })
 	var list []*creation
 	for i := range r.Topics {

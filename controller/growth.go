@@ -85,6 +85,8 @@ func (m *Machine) plan(g *growth) error {
 		return errcode.Newf(kerr.InvalidPartitions, "Topic already has %d partitions.", old)
 	case rt.Count > maxPartitions:
 		return errcode.Newf(kerr.InvalidPartitions, "%d partitions are more than the %d that one topic can have.", rt.Count, maxPartitions)
+	case m.o.Settings.RefuseUnknownReplicas && rt.Count-old > maxPartitionsAtOnce:
+		return errcode.New(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
 	}
 	if rt.Assignment != nil {
 		return m.planManual(g, old)

@@ -120,6 +120,32 @@ func (m *Machine) assignment(t *kmsg.CreateTopicsRequestTopic) ([][]int32, error
 	return placement.Replicas(candidates, partitions, factor, placement.Start{First: m.rand.IntN(n), Shift: m.rand.IntN(n)}, 0)
 }
 
+// tooManyPartitions refuses a request as a whole that asks for more partitions than 4.4's controller makes at once
+// (ReplicationControlManager.validateTotalNumberOfPartitions). 3.9 on ZooKeeper has no such limit.
+func (m *Machine) tooManyPartitions(r *kmsg.CreateTopicsRequest) error {
+	if !m.o.Settings.RefuseUnknownReplicas {
+		return nil
+	}
+	total := 0
+	for i := range r.Topics {
+		switch t := &r.Topics[i]; {
+		case len(t.ReplicaAssignment) > 0:
+			total += len(t.ReplicaAssignment)
+		case t.NumPartitions == -1:
+			total += int(m.o.Settings.NumPartitions)
+		case t.NumPartitions > 0:
+			total += int(t.NumPartitions)
+		}
+	}
+	if total > maxPartitionsAtOnce {
+		return errcode.New(kerr.PolicyViolation, "Excessively large number of partitions per request.")
+	}
+	return nil
+}
+
+// maxPartitionsAtOnce is what one request can create beside 4.4 (QuorumController.MAX_RECORDS_PER_USER_OP).
+const maxPartitionsAtOnce = 10_000
+
 // maxPartitions bounds what one request can make us allocate; the topic's node would be more than a megabyte.
 const maxPartitions = 100_000
 
