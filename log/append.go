@@ -126,6 +126,7 @@ func (l *Log) write(b record.Batch, base, maxStamp int64, leaderEpoch int32) err
 	if leaderEpoch >= 0 {
 		l.assignEpoch(leaderEpoch, base)
 	}
+	l.mu.namesDirty = l.mu.namesDirty || s.Planned() // the append makes its files
 	if err := s.Append(b, last, maxStamp, int(l.config.Load().IndexIntervalBytes)); err != nil {
 		return l.storage("append", err)
 	}

@@ -195,6 +195,9 @@ func checkAfterCrash(t *testing.T, e *env, m moment, kind string) {
 		}
 		return math.MaxInt64
 	}
+	// Logs of which nothing was flushed, whose first segment was lost while a younger one was not: the gap is at the
+	// start, and what snapshots say of producers goes back before it.
+	headless := map[string]bool{}
 	for name, p := range m.promises {
 		l := e.m.Get(TopicPartition{Topic: name})
 		if p.unsure {
@@ -217,7 +220,12 @@ func checkAfterCrash(t *testing.T, e *env, m moment, kind string) {
 		if kind == "kill" {
 			want = p.appended
 		}
-		if b := l.Bounds(); b.End < want || b.Start > p.start {
+		b := l.Bounds()
+		if b.Start > p.start && gapFrom(name) <= p.start {
+			headless[name] = true
+			continue
+		}
+		if b.End < want || b.Start > p.start {
 			t.Errorf("%s: bounds %+v, want an end of at least %d", name, b, want)
 		}
 		checkWhole(t, l, gapFrom(name))
@@ -231,7 +239,9 @@ func checkAfterCrash(t *testing.T, e *env, m moment, kind string) {
 		if end := l.Bounds().End; end != ends[l.tp.Topic] {
 			t.Errorf("%s ends at %d after a stop in order, before at %d", l.tp, end, ends[l.tp.Topic])
 		}
-		checkWhole(t, l, gapFrom(l.tp.Topic))
+		if !headless[l.tp.Topic] {
+			checkWhole(t, l, gapFrom(l.tp.Topic))
+		}
 	}
 }
 

@@ -129,10 +129,7 @@ func (m *Manager) createFiles(c *creation) {
 		return
 	}
 	if err = c.writeID(l); err == nil {
-		var s *segment.Segment
-		if s, err = segment.Create(c.d.files, l.path, 0, ""); err == nil {
-			l.setSegments([]*segment.Segment{s})
-		}
+		l.setSegments([]*segment.Segment{segment.Plan(c.d.files, l.path, 0)})
 	}
 	if err != nil {
 		_ = c.d.fs.RemoveAll(l.path) // what cannot be removed is found empty at the next start

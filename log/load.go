@@ -45,9 +45,7 @@ func (l *Log) load(s saved) error {
 	if err != nil {
 		return err
 	}
-	if err := l.openSegments(names, s.start); err != nil {
-		return err
-	}
+	l.openSegments(names, s.start)
 	if err := l.loadID(); err != nil {
 		return err
 	}
@@ -174,22 +172,16 @@ func (l *Log) listFiles() (listing, error) {
 	return out, nil
 }
 
-// openSegments opens what the listing has, or makes a first segment at start.
-func (l *Log) openSegments(names listing, start int64) error {
+// openSegments opens what the listing has, or plans a first segment at start.
+func (l *Log) openSegments(names listing, start int64) {
 	segs := make([]*segment.Segment, 0, max(len(names.logs), 1))
 	for _, f := range names.logs {
 		segs = append(segs, segment.Open(l.dir.files, l.path, f.base, f.size))
 	}
 	if len(segs) == 0 {
-		s, err := segment.Create(l.dir.files, l.path, start, "")
-		if err != nil {
-			return err
-		}
-		segs = append(segs, s)
-		l.mu.namesDirty = true
+		segs = append(segs, segment.Plan(l.dir.files, l.path, start))
 	}
 	l.setSegments(segs)
-	return nil
 }
 
 // loadEpochs reads the leader epochs; from the batches if the file is damaged.

@@ -18,10 +18,12 @@ type Segment struct {
 	base   int64
 	opened int64                  // size when the segment was opened
 	suffix atomic.Pointer[string] // behind the files' names; nil for none
+	planned atomic.Bool           // the files are not made yet
 	size   atomic.Int64           // bytes of the log file that are whole entries
 
 	logFile, indexFile, timeFile slot
 
+	making   sync.Mutex // held while the files are made
 	loading  sync.Mutex // held while the indexes are loaded or rebuilt
 	loaded   atomic.Pointer[indexes]
 	unsynced atomic.Bool // the log file was written since the last Sync
@@ -55,22 +57,57 @@ func newIndexes() *indexes {
 	return &indexes{offsets: index{keyBytes: 4}, times: index{keyBytes: 8}, maxStamp: -1, maxOffset: -1, lastIndexed: -1}
 }
 
+// Plan is an empty segment whose files are made when something is first done with them: thousands of partitions that
+// nobody has written to are created in a fraction of the time. A directory without segments is an empty log to Kafka too.
+func Plan(files *Files, dir string, base int64) *Segment {
+	s := newSegment(files, dir, base)
+	s.planned.Store(true)
+	return s
+}
+
+// Planned says whether the segment's files are still to be made.
+func (s *Segment) Planned() bool { return s.planned.Load() }
+
+// make makes the files of a planned segment.
+func (s *Segment) make() error {
+	if !s.planned.Load() {
+		return nil
+	}
+	s.making.Lock()
+	defer s.making.Unlock()
+	if !s.planned.Load() {
+		return nil
+	}
+	if err := s.createFiles(); err != nil {
+		return err
+	}
+	s.planned.Store(false)
+	return nil
+}
+
 // Create makes the empty files of a segment; suffix is "" or CleanedSuffix. What was there is overwritten.
 func Create(files *Files, dir string, base int64, suffix string) (*Segment, error) {
 	s := newSegment(files, dir, base)
 	if suffix != "" {
 		s.suffix.Store(&suffix)
 	}
-	for _, kind := range [...]string{LogSuffix, IndexSuffix, TimeIndexSuffix} {
-		f, err := files.FS.Create(s.path(kind))
-		if err != nil {
-			return nil, err
-		}
-		if err := f.Close(); err != nil {
-			return nil, err
-		}
+	if err := s.createFiles(); err != nil {
+		return nil, err
 	}
 	return s, nil
+}
+
+func (s *Segment) createFiles() error {
+	for _, kind := range [...]string{LogSuffix, IndexSuffix, TimeIndexSuffix} {
+		f, err := s.files.FS.Create(s.path(kind))
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Open is a segment whose log file exists and has size bytes. Nothing is read yet.
@@ -126,14 +163,23 @@ func (s *Segment) path(kind string) string {
 
 // Acquire opens the log file for reading; the caller releases it.
 func (s *Segment) Acquire() (*Handle, error) {
+	if err := s.make(); err != nil {
+		return nil, err
+	}
 	return s.files.acquire(&s.logFile, s.Path)
 }
 
 func (s *Segment) openIndex() (*Handle, error) {
+	if err := s.make(); err != nil {
+		return nil, err
+	}
 	return s.files.acquire(&s.indexFile, func() string { return s.path(IndexSuffix) })
 }
 
 func (s *Segment) openTimes() (*Handle, error) {
+	if err := s.make(); err != nil {
+		return nil, err
+	}
 	return s.files.acquire(&s.timeFile, func() string { return s.path(TimeIndexSuffix) })
 }
 
@@ -342,9 +388,13 @@ func (s *Segment) newestStamp() (int64, error) {
 	return stamp, err
 }
 
-// ModTime is the time in ms at which the log file was last modified.
+// ModTime is the time in ms at which the log file was last modified; of a planned one, its directory.
 func (s *Segment) ModTime() (int64, error) {
-	info, err := s.files.FS.Stat(s.Path())
+	path := s.Path()
+	if s.Planned() {
+		path = s.dir
+	}
+	info, err := s.files.FS.Stat(path)
 	if err != nil {
 		return 0, err
 	}

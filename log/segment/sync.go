@@ -108,6 +108,9 @@ func syncHandle(h *Handle, err error) error {
 
 // Rename changes what stands behind the names of the segment's files, the log file's first. Only the writer calls it.
 func (s *Segment) Rename(suffix string) error {
+	if err := s.make(); err != nil {
+		return err
+	}
 	kinds := [...]string{LogSuffix, IndexSuffix, TimeIndexSuffix, TxnIndexSuffix}
 	var from [len(kinds)]string
 	for i, kind := range kinds {
