@@ -1,0 +1,3 @@
+package zookeeper
+
+func child() bool { return false }
