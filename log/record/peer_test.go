@@ -71,7 +71,7 @@ func TestAskKafka(t *testing.T) {
 			t.Fatal(r.Topic, r.ErrorCode)
 		}
 	}
-	time.Sleep(2 * time.Second) // a real broker; until it leads the partitions
+	p.awaitLeaders()
 	g := golden{Now: time.Now().UnixMilli(), Fetched: map[string][]byte{}}
 	for _, s := range testSets() {
 		g.Answers = append(g.Answers, p.produce(s))
@@ -368,4 +368,25 @@ func describe(e Entry) string {
 		fmt.Fprintf(&s, "%d %d %t %q %t %q %q %v\n", r.Offset, r.Timestamp, r.Key == nil, r.Key, r.Value == nil, r.Value, r.Headers, err)
 	}
 	return s.String()
+}
+
+// awaitLeaders asks until the broker answers for every partition: for a moment after the creation it may not lead them.
+func (p *peer) awaitLeaders() {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		missing := 0
+		for topic := range testTopics {
+			r := kmsg.NewPtrListOffsetsRequest()
+			r.Version, r.ReplicaID = 1, -1
+			r.Topics = []kmsg.ListOffsetsRequestTopic{{
+				Topic: topic, Partitions: []kmsg.ListOffsetsRequestTopicPartition{{Timestamp: -1}},
+			}}
+			if p.ask(r).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].ErrorCode != 0 {
+				missing++
+			}
+		}
+		if missing == 0 {
+			return
+		}
+	}
+	p.t.Fatal("the broker does not lead its partitions")
 }

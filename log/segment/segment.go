@@ -13,13 +13,13 @@ import (
 
 // Segment is the files of one segment. See the package for who may call what.
 type Segment struct {
-	files  *Files
-	dir    string
-	base   int64
-	opened int64                  // size when the segment was opened
-	suffix atomic.Pointer[string] // behind the files' names; nil for none
-	planned atomic.Bool           // the files are not made yet
-	size   atomic.Int64           // bytes of the log file that are whole entries
+	files   *Files
+	dir     string
+	base    int64
+	opened  int64                  // size when the segment was opened
+	suffix  atomic.Pointer[string] // behind the files' names; nil for none
+	planned atomic.Bool            // the files are not made yet
+	size    atomic.Int64           // bytes of the log file that are whole entries
 
 	logFile, indexFile, timeFile slot
 
