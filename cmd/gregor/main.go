@@ -15,6 +15,7 @@ import (
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/consume"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/docs"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/group"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/logdump"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/produce"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/serve"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/topic"
@@ -55,7 +56,7 @@ func newRoot() *cobra.Command {
 	cli.Group(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage(err) })
 	root.AddCommand(serve.Command(version), topic.Command(), produce.Command(), consume.Command(), group.Command(),
-		adopt.Command(), bench.Command(), docs.APIVersions(), docs.Command(), versionCommand())
+		logdump.Command(), adopt.Command(), bench.Command(), docs.APIVersions(), docs.Command(), versionCommand())
 	cli.MarkUsage(root)
 	return root
 }
