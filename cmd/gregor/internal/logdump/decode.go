@@ -61,14 +61,32 @@ type groupValue struct {
 }
 
 type groupMember struct {
-	MemberID         string  `json:"memberId"`
-	InstanceID       *string `json:"groupInstanceId,omitempty"`
-	ClientID         string  `json:"clientId"`
-	ClientHost       string  `json:"clientHost"`
-	RebalanceTimeout *int32  `json:"rebalanceTimeout,omitempty"`
-	SessionTimeout   int32   `json:"sessionTimeout"`
-	Subscription     []byte  `json:"subscription"`
-	Assignment       []byte  `json:"assignment"`
+	MemberID         string   `json:"memberId"`
+	InstanceID       **string `json:"groupInstanceId,omitempty"`
+	ClientID         string   `json:"clientId"`
+	ClientHost       string   `json:"clientHost"`
+	RebalanceTimeout *int32   `json:"rebalanceTimeout,omitempty"`
+	SessionTimeout   int32    `json:"sessionTimeout"`
+	Subscription     any      `json:"subscription"`
+	Assignment       any      `json:"assignment"`
+}
+
+type subscription struct {
+	Topics       []string          `json:"topics"`
+	UserData     []byte            `json:"userData"`
+	Owned        []topicPartitions `json:"ownedPartitions"`
+	GenerationID int32             `json:"generationId"`
+	RackID       *string           `json:"rackId"`
+}
+
+type assignment struct {
+	Assigned []topicPartitions `json:"assignedPartitions"`
+	UserData []byte            `json:"userData"`
+}
+
+type topicPartitions struct {
+	Topic      string  `json:"topic"`
+	Partitions []int32 `json:"partitions"`
 }
 
 // decodeOffsets shows a record of __consumer_offsets. Keys of version 0 and 1 are of offsets, of 2 of groups.
@@ -127,14 +145,46 @@ func decodeGroup(k, v []byte) (string, string) {
 		data.CurrentStateTimestamp = &dv.CurrentStateTimestamp
 	}
 	for _, m := range dv.Members {
-		member := groupMember{MemberID: m.MemberID, InstanceID: m.InstanceID, ClientID: m.ClientID, ClientHost: m.ClientHost,
+		member := groupMember{MemberID: m.MemberID, ClientID: m.ClientID, ClientHost: m.ClientHost,
 			SessionTimeout: m.SessionTimeoutMillis, Subscription: m.Subscription, Assignment: m.Assignment}
+		if dv.ProtocolType == "consumer" {
+			member.Subscription, member.Assignment = decodeSubscription(m.Subscription), decodeAssignment(m.Assignment)
+		}
+		if dv.Version >= 3 {
+			member.InstanceID = &m.InstanceID
+		}
 		if dv.Version >= 1 {
 			member.RebalanceTimeout = &m.RebalanceTimeoutMillis
 		}
 		data.Members = append(data.Members, member)
 	}
 	return shown, value(dv.Version, data)
+}
+
+// decodeSubscription shows what a consumer joined with; bytes that are not that stay bytes.
+func decodeSubscription(b []byte) any {
+	m := kmsg.NewConsumerMemberMetadata()
+	if err := m.ReadFrom(b); err != nil {
+		return b
+	}
+	shown := subscription{Topics: m.Topics, UserData: m.UserData, Owned: []topicPartitions{}, GenerationID: m.Generation, RackID: m.Rack}
+	for _, o := range m.OwnedPartitions {
+		shown.Owned = append(shown.Owned, topicPartitions{o.Topic, o.Partitions})
+	}
+	return shown
+}
+
+// decodeAssignment shows what a consumer was assigned, likewise.
+func decodeAssignment(b []byte) any {
+	var m kmsg.ConsumerMemberAssignment
+	if err := m.ReadFrom(b); err != nil {
+		return b
+	}
+	shown := assignment{Assigned: []topicPartitions{}, UserData: m.UserData}
+	for _, t := range m.Topics {
+		shown.Assigned = append(shown.Assigned, topicPartitions{t.Topic, t.Partitions})
+	}
+	return shown
 }
 
 type transactionKey struct {
@@ -171,7 +221,10 @@ func decodeTransactions(k, v []byte) (string, string) {
 		return shown, undecodable("a transaction", v)
 	}
 	data := transactionValue{ProducerID: dv.ProducerID, ProducerEpoch: dv.ProducerEpoch, TimeoutMs: dv.TimeoutMillis,
-		State: dv.State.String(), Partitions: []transactionPartitions{}, LastUpdate: dv.LastUpdateTimestamp, Start: dv.StartTimestamp}
+		State: dv.State.String(), LastUpdate: dv.LastUpdateTimestamp, Start: dv.StartTimestamp}
+	if dv.State != kmsg.TransactionStateEmpty { // whose partitions Kafka writes as null; kmsg reads null and none alike
+		data.Partitions = []transactionPartitions{}
+	}
 	for _, t := range dv.Topics {
 		data.Partitions = append(data.Partitions, transactionPartitions{t.Topic, t.Partitions})
 	}

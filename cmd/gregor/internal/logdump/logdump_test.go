@@ -1,8 +1,11 @@
 package logdump
 
 import (
+	"bytes"
+	"os"
 	"testing"
 
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -27,7 +30,7 @@ func TestDecode(t *testing.T) {
 		{decodeOffsets, offsetKey, []byte{0, 3, 1}, `{"type":"1","data":{"group":"g","topic":"t","partition":3}}`, "<not an offset: 3 bytes>"},
 		{decodeOffsets, groupKey, group.AppendTo(nil), `{"type":"2","data":{"group":"g"}}`,
 			`{"version":"3","data":{"protocolType":"consumer","generation":1,"protocol":"range","leader":"m1","currentStateTimestamp":9,` +
-				`"members":[{"memberId":"m1","clientId":"c","clientHost":"/h","rebalanceTimeout":1,"sessionTimeout":2,"subscription":"AQ==","assignment":""}]}}`},
+				`"members":[{"memberId":"m1","groupInstanceId":null,"clientId":"c","clientHost":"/h","rebalanceTimeout":1,"sessionTimeout":2,"subscription":"AQ==","assignment":""}]}}`},
 		{decodeOffsets, groupKey, nil, `{"type":"2","data":{"group":"g"}}`, "<DELETE>"},
 		{decodeOffsets, []byte{0}, nil, "<not a key of __consumer_offsets: 1 bytes>", ""},
 		{decodeOffsets, []byte{0, 9}, nil, "<a key of type 9>", ""},
@@ -40,6 +43,35 @@ func TestDecode(t *testing.T) {
 		if k, v := c.decode(c.k, c.v); k != c.key || v != c.text {
 			t.Errorf("\n  got  %s %s\n  want %s %s", k, v, c.key, c.text)
 		}
+	}
+}
+
+// What we show of files that Kafka 3.9.2 wrote is what kafka-dump-log of 4.4.0 shows.
+func TestDumpAsKafka(t *testing.T) {
+	for _, c := range []struct{ name, flag string }{
+		{"__consumer_offsets-2", "--offsets-decoder"}, {"__transaction_state-0", "--transaction-log-decoder"},
+	} {
+		want, err := os.ReadFile("testdata/" + c.name + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := Command()
+		var out, problems bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetErr(&problems)
+		cmd.SetArgs([]string{"dump", "testdata/" + c.name + "/00000000000000000000.log", c.flag})
+		if err := cmd.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		if out.String() != string(want) || problems.Len() > 0 {
+			t.Errorf("%s: got\n%s%s", c.name, out.String(), problems.String())
+		}
+	}
+	cmd := Command()
+	cmd.SetArgs([]string{"dump", "x", "--offsets-decoder", "--transaction-log-decoder"})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	if err := cmd.Execute(); cli.ExitCode(err) != 2 {
+		t.Error(err)
 	}
 }
 
