@@ -73,7 +73,6 @@ var (
 	SocketReceiveBuffer     = integer("socket.receive.buffer.bytes")  // -1 = the system's
 	SocketRequestMaxBytes   = integer("socket.request.max.bytes")
 	SocketListenBacklog     = integer("socket.listen.backlog.size")
-	RequestTimeout          = span("request.timeout.ms")
 	ConnectionsMaxIdle      = span("connections.max.idle.ms") // < 0 = for ever
 	MaxConnections          = integer("max.connections")
 	MaxConnectionsPerIP     = integer("max.connections.per.ip")
@@ -81,11 +80,9 @@ var (
 	DeleteTopic             = boolean("delete.topic.enable")
 	NumPartitions           = integer("num.partitions")
 	ReplicationFactor       = integer("default.replication.factor")
-	UncleanLeaderElection   = boolean("unclean.leader.election.enable")
 	FetchMaxBytes           = integer("fetch.max.bytes")
 	FetchSessionCacheSlots  = integer("max.incremental.fetch.session.cache.slots")
 	PartitionSizeLimit      = integer("max.request.partition.size.limit")
-	MessageDownconversion   = boolean("log.message.downconversion.enable")
 	ZooKeeperConnect        = text(zookeeperConnect)
 	HighWatermarkCheckpoint = span("replica.high.watermark.checkpoint.interval.ms")
 )

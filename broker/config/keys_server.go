@@ -39,7 +39,7 @@ var serverKeys = []Key{
 		Doc: "How many requests may wait for a handler before connections are no longer read."},
 	{Name: "queued.max.request.bytes", Type: Long, Default: "-1",
 		Doc: "Memory that requests being worked on may hold before connections are no longer read; -1: from the memory limit."},
-	{Name: "request.timeout.ms", Type: Int, Default: "30000",
+	{Name: "request.timeout.ms", Type: Int, Default: "30000", Standing: Accepted, Why: whyAlone,
 		Doc: "How long the broker waits for answers to its own requests."},
 	{Name: "socket.send.buffer.bytes", Type: Int, Default: "102400",
 		Doc: "Size of a connection's send buffer (SO_SNDBUF); -1: the system's default."},

@@ -71,7 +71,7 @@ func TestDefaultsByMode(t *testing.T) {
 	if n := OffsetsTopicReplication.Of(onZooKeeper); n != 3 {
 		t.Errorf("ZooKeeper: offsets replication %d", n)
 	}
-	if !MessageDownconversion.Of(embedded) {
+	if !TopicDownconversion(embedded, nil) {
 		t.Error("embedded: no down-conversion")
 	}
 	if n := RecoveryThreadsPerDir.Of(embedded); n != 2 {
