@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -282,6 +283,24 @@ func TestReplicaThatCannotBeStored(t *testing.T) {
 	}
 	if n.server.mu.metadata["a-0"] != -1 || n.server.mu.metadata["a-1"] != 1 {
 		t.Errorf("metadata %v", n.server.mu.metadata)
+	}
+}
+
+// Who waits for a topic to be served does not wait for one that somebody else deletes.
+func TestDeletionEndsWaits(t *testing.T) {
+	n := start(t, newStore(t))
+	n.server.mu.fail["a-0"] = kerr.KafkaStorageError.Code
+	r := newTopicRequest("a:2")
+	r.TimeoutMillis = 3_600_000
+	created := make(chan int16, 1)
+	n.CreateTopics(r, func(resp *kmsg.CreateTopicsResponse) { created <- resp.Topics[0].ErrorCode })
+	d := kmsg.NewPtrDeleteTopicsRequest()
+	d.Version, d.TopicNames = 3, []string{"a"}
+	for ask(n.DeleteTopics, d).Topics[0].ErrorCode != kerr.RequestTimedOut.Code {
+		runtime.Gosched() // the creation is not committed yet
+	}
+	if code := <-created; code != 0 {
+		t.Errorf("code %d", code)
 	}
 }
 

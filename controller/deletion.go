@@ -152,6 +152,7 @@ func (m *Machine) startDeletion(t *topic) {
 	}
 	d := &deletion{pending: map[int32]map[int32]bool{}}
 	t.deletion = d
+	m.checkAwaits(t)
 	for _, x := range t.refs() {
 		m.reign.orders.metadata.add(x)
 		for _, id := range x.part().replicas {

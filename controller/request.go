@@ -105,7 +105,7 @@ type awaiting struct {
 	done     func()
 }
 
-// await calls done when the partitions are served; never, if the topic is deleted before.
+// await calls done when the partitions are served, or the topic is deleted: it was there, and will not be served any more.
 func (m *Machine) await(t *topic, from, to int32, done func()) {
 	t.awaits = append(t.awaits, &awaiting{from, to, done})
 	m.checkAwaits(t)
@@ -114,7 +114,7 @@ func (m *Machine) await(t *topic, from, to int32, done func()) {
 func (m *Machine) checkAwaits(t *topic) {
 	var due []*awaiting
 	t.awaits = slices.DeleteFunc(t.awaits, func(a *awaiting) bool {
-		ok := t.deletion == nil && m.servedAll(t, a.from, a.to)
+		ok := t.deletion != nil || m.servedAll(t, a.from, a.to)
 		if ok {
 			due = append(due, a)
 		}

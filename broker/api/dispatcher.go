@@ -46,7 +46,7 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 	request := e.Key.Request()
 	request.SetVersion(r.Header.Version)
 	if err := request.ReadFrom(r.Body); err != nil {
-		call.Close(fmt.Sprintf("a %s request of version %d that cannot be decoded: %v", e.Key.Name(), r.Header.Version, err))
+		call.Close(fmt.Sprintf("a request that ends before its fields do, or is none: %s version %d", e.Key.Name(), r.Header.Version))
 		return true
 	}
 	if inline && e.Ready != nil && !e.Ready(d.services, request) {

@@ -11,6 +11,7 @@ package errcode
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -59,7 +60,8 @@ func Of(err error) int16 {
 }
 
 // Message returns what a response's error message should say for err, nil for nil. The inside of an unexpected error
-// is for our log, not for a client.
+// is for our log, not for a client. What repeats a client's own words may be long: it is cut where a response could not
+// hold it, whose older versions count a string's bytes in an int16.
 func Message(err error) *string {
 	if err == nil {
 		return nil
@@ -73,5 +75,11 @@ func Message(err error) *string {
 	case errors.As(err, &kafka):
 		text = kafka.Description
 	}
+	if len(text) > longestMessage {
+		text = strings.ToValidUTF8(text[:longestMessage], "") + "…"
+	}
 	return &text
 }
+
+// longestMessage is in bytes; nobody reads more.
+const longestMessage = 4096

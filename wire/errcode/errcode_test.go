@@ -3,7 +3,9 @@ package errcode
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -35,6 +37,13 @@ func TestOf(t *testing.T) {
 	}
 	if !errors.Is(fmt.Errorf("w: %w", outOfRange), kerr.OffsetOutOfRange) {
 		t.Error("an error of ours must be the kerr error of its code")
+	}
+}
+
+func TestLongMessageIsCut(t *testing.T) {
+	got := *Message(New(kerr.InvalidTopicException, strings.Repeat("ä", 40_000)))
+	if len(got) > 1<<15-1 || !utf8.ValidString(got) || !strings.HasSuffix(got, "ä…") {
+		t.Errorf("%d bytes, ending in %q", len(got), got[len(got)-8:])
 	}
 }
 
