@@ -12,7 +12,7 @@ import (
 
 // DescribeTopicPartitions describes topics a page at a time, in the order of their names (KIP-966). There are no
 // eligible leader replicas to tell: the lists are empty, not null, which the tools of 4.4 cannot read.
-// Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION per topic; INVALID_REQUEST closes over a bad cursor.
+// Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION per topic; INVALID_REQUEST for all over a bad cursor.
 // After DescribeTopicPartitionsRequestHandler.
 var describeTopicPartitions = Entry{
 	Key: kmsg.DescribeTopicPartitions, ZooKeeper: none, Kafka4: v(0, 0),
@@ -25,7 +25,13 @@ func serveDescribeTopicPartitions(s *Services, c *Call, request kmsg.Request) {
 	image := s.Metadata.Image()
 	response := kmsg.NewPtrDescribeTopicPartitionsResponse()
 	if r.Cursor != nil && r.Cursor.Partition < 0 {
-		c.Close("a cursor with a negative partition")
+		for _, asked := range r.Topics {
+			t := kmsg.NewDescribeTopicPartitionsResponseTopic()
+			t.Topic, t.ErrorCode = &asked.Topic, kerr.InvalidRequest.Code
+			t.AuthorizedOperations = notAsked
+			response.Topics = append(response.Topics, t)
+		}
+		c.Reply(response)
 		return
 	}
 	limit := config.PartitionSizeLimit.Of(s.Config)

@@ -220,6 +220,33 @@ func TestDescribeProducersAnswers(t *testing.T) {
 	}
 }
 
+// As 4.4.0 answers.
+func TestDescribeTopicPartitionsOfABadCursor(t *testing.T) {
+	p := newPlane(t)
+	p.topic("t", 1)
+	r := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	for _, name := range []string{"t", "nope"} {
+		asked := kmsg.NewDescribeTopicPartitionsRequestTopic()
+		asked.Topic = name
+		r.Topics = append(r.Topics, asked)
+	}
+	r.Cursor = &kmsg.DescribeTopicPartitionsRequestCursor{Topic: "t", Partition: -5}
+	c := p.client()
+	got := ask[*kmsg.DescribeTopicPartitionsResponse](c, r)
+	if len(got.Topics) != 2 || got.NextCursor != nil {
+		t.Fatalf("%+v", got)
+	}
+	for i, topic := range got.Topics {
+		if *topic.Topic != r.Topics[i].Topic || topic.ErrorCode != kerr.InvalidRequest.Code {
+			t.Errorf("%s: %+v", *topic.Topic, topic)
+		}
+	}
+	r.Topics = nil
+	if got := ask[*kmsg.DescribeTopicPartitionsResponse](c, r); len(got.Topics) != 0 {
+		t.Errorf("of all topics: %+v", got)
+	}
+}
+
 func TestDuplicates(t *testing.T) {
 	for _, n := range []int{3, pairwise + 3} {
 		keys := make([]partitionKey, n)

@@ -89,7 +89,7 @@ func TestEndpointOfOwnListeners(t *testing.T) {
 		want     metadata.Endpoint
 		ok       bool
 	}{
-		{"unadvertised: the connection's own end", self, "A", local, metadata.Endpoint{Host: "10.0.0.7", Port: 9092}, true},
+		{"unadvertised: the connection's own end", self, "A", local, metadata.Endpoint{Host: "10.0.0.7", Port: 9}, true},
 		{"unadvertised, over a pipe", self, "A", netip.AddrPort{}, metadata.Endpoint{Host: "localhost", Port: 9}, true},
 		{"advertised", self, "B", local, metadata.Endpoint{Host: "b", Port: 2}, true},
 		{"another broker", other, "A", local, metadata.Endpoint{Host: "o", Port: 3}, true},

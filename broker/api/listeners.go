@@ -9,8 +9,9 @@ import (
 // Listeners says what clients of each listener are told about where this broker is.
 type Listeners map[string]Advertised
 
-// Advertised is a listener's advertised address. Without a host a client is told the local end of its own connection,
-// so that localhost, a second network card and a container's own address all work unconfigured.
+// Advertised is a listener's advertised address. Without a host a client is told our end of its own connection, so that
+// localhost, a second network card and a container's own address all work unconfigured. The port is the advertised
+// one, or the bound one.
 type Advertised struct {
 	Host string
 	Port int32
@@ -21,7 +22,7 @@ type Advertised struct {
 func (s *Services) Endpoint(b *metadata.Broker, listener string, local netip.AddrPort) (metadata.Endpoint, bool) {
 	if b.ID == s.BrokerID {
 		if own, ok := s.Listeners[listener]; ok && own.Host == "" {
-			return metadata.Endpoint{Host: hostOf(local), Port: portOf(local, own.Port)}, true
+			return metadata.Endpoint{Host: hostOf(local), Port: own.Port}, true
 		}
 	}
 	e, ok := b.Endpoints[listener]
@@ -34,11 +35,4 @@ func hostOf(local netip.AddrPort) string {
 		return "localhost"
 	}
 	return local.Addr().Unmap().WithZone("").String()
-}
-
-func portOf(local netip.AddrPort, otherwise int32) int32 {
-	if !local.IsValid() {
-		return otherwise
-	}
-	return int32(local.Port())
 }
