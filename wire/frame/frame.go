@@ -84,7 +84,7 @@ func ParseHeaderReusing(b []byte, known *string) (h Header, body []byte, err err
 	if !h.Flexible {
 		return h, body, nil
 	}
-	rest, ok := skipTags(body)
+	rest, ok := SkipTags(body)
 	if !ok {
 		// A later ApiVersions may have a header that we do not know; it is answered from its version alone (KIP-511).
 		if h.Key == apiVersionsKey {
@@ -114,8 +114,8 @@ func clientID(b []byte, known *string) (*string, []byte, error) {
 	return &id, b[n:], nil
 }
 
-// skipTags passes over a section of tagged fields.
-func skipTags(b []byte) (rest []byte, ok bool) {
+// SkipTags passes over a section of tagged fields; ok is false if it is broken.
+func SkipTags(b []byte) (rest []byte, ok bool) {
 	count, b, ok := uvarint(b)
 	for ; ok && count > 0; count-- {
 		var size uint32
