@@ -60,6 +60,8 @@ func (k *Key) docStanding() string {
 	switch k.Standing {
 	case Accepted:
 		return "no effect: " + cell(k.Why)
+	case Clustered:
+		return "on ZooKeeper"
 	case Refused:
 		if only := k.understood(); only != "nothing" {
 			return "only " + cell(only) + ": " + cell(k.Why)

@@ -66,9 +66,10 @@ type Standing uint8
 
 // The standings.
 const (
-	Honoured Standing = iota
-	Accepted          // without effect
-	Refused           // but for the values in Allow
+	Honoured  Standing = iota
+	Accepted           // without effect
+	Clustered          // honoured on ZooKeeper, without effect on a broker that is alone
+	Refused            // but for the values in Allow
 )
 
 // Scope says what a key configures.
