@@ -45,7 +45,7 @@ func (m *Manager) identify() error {
 		}
 	}
 	if m.clusterID == "" {
-		m.clusterID = newClusterID()
+		m.clusterID = NewClusterID()
 	}
 	for _, d := range missing {
 		meta := checkpoint.Meta{ID: m.o.BrokerID, ClusterID: m.clusterID}
@@ -68,8 +68,8 @@ func checkMeta(file string, meta checkpoint.Meta, brokerID int32) error {
 	return nil
 }
 
-// newClusterID is a random UUID in the form that Kafka uses: base64url without padding, not beginning with a dash.
-func newClusterID() string {
+// NewClusterID is a random UUID in the form that Kafka uses: base64url without padding, not beginning with a dash.
+func NewClusterID() string {
 	for {
 		var id [16]byte
 		_, _ = rand.Read(id[:]) // never fails

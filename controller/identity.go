@@ -1,0 +1,63 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gregor-broker/gregor/controller/store"
+	"github.com/gregor-broker/gregor/controller/znode"
+)
+
+// tries is how often a read is followed by a write that somebody else may have got ahead of.
+const tries = 10
+
+// ClusterID returns the id of the cluster that lives in s. A cluster that has none yet gets proposed.
+func ClusterID(ctx context.Context, s store.Store, proposed string) (string, error) {
+	for range tries {
+		nodes, err := s.Read(ctx, store.Req{Path: znode.ClusterIDPath})
+		if err != nil {
+			return "", err
+		}
+		if nodes[0].Exists {
+			return znode.DecodeClusterID(nodes[0].Data)
+		}
+		if err := ensure(ctx, s, "/cluster"); err != nil {
+			return "", err
+		}
+		_, err = s.Commit(ctx, store.Create(znode.ClusterIDPath, znode.EncodeClusterID(proposed), store.Persistent))
+		if err != nil && !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrUnknown) {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("%s could neither be read nor written", znode.ClusterIDPath)
+}
+
+// GenerateBrokerID returns an id above reserved that no other broker was given: the version of a node counts them
+// (KafkaZkClient.generateBrokerSequenceId). A reply that was lost costs a number, no more.
+func GenerateBrokerID(ctx context.Context, s store.Store, reserved int32) (int32, error) {
+	if err := ensure(ctx, s, "/brokers", znode.BrokerSeqIDPath); err != nil {
+		return -1, err
+	}
+	for range tries {
+		results, err := s.Commit(ctx, store.Set(znode.BrokerSeqIDPath, nil, store.AnyVersion))
+		switch {
+		case err == nil:
+			return reserved + results[0].Stat.Version, nil
+		case !errors.Is(err, store.ErrUnknown):
+			return -1, err
+		}
+	}
+	return -1, fmt.Errorf("%s could not be written", znode.BrokerSeqIDPath)
+}
+
+// ensure makes the nodes at paths, each one's parent before it, where they are missing.
+func ensure(ctx context.Context, s store.Store, paths ...string) error {
+	for _, path := range paths {
+		_, err := s.Commit(ctx, store.Create(path, nil, store.Persistent))
+		if err != nil && !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrUnknown) {
+			return err
+		}
+	}
+	return nil
+}
