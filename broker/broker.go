@@ -11,6 +11,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/api"
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/peer"
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/log/cleaner"
 	"github.com/gregor-broker/gregor/wire"
@@ -26,6 +27,11 @@ type Options struct {
 	ReadyFile string      // written when the broker serves: a line "LISTENER host:port" for each listener; "" for none
 	Engine    string      // of the network layer, see wire.Config
 	Pipes     bool        // listeners are in-memory pipes, reached with Dial: a whole broker under virtual time
+
+	// For clusters in one process. Store, which the broker closes, takes the place of ZooKeeper; DialPeer connects to
+	// another broker's inter-broker listener. nil: as the configuration says.
+	Store    store.Store
+	DialPeer func(ctx context.Context, broker int32, address string) (net.Conn, error)
 }
 
 // Broker is one broker. Its fields are set while it starts and not changed after that.
@@ -37,6 +43,8 @@ type Broker struct {
 	network   *wire.Server
 	bound     []boundListener
 	store     store.Store
+	clusterID string // "": that of the data directories
+	peers     *peer.Network
 	topics    *topicConfigs
 	cleaner   *cleaner.Cleaner
 	services  *api.Services

@@ -2,18 +2,18 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/gregor-broker/gregor/broker/api"
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/fetchsession"
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/peer"
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/controller/store/embedded"
@@ -34,6 +34,7 @@ var startStages = []struct {
 	name string
 	run  func(*Broker, context.Context) error
 }{
+	{"ZooKeeper", (*Broker).connectStore},
 	{"log directories", (*Broker).openLogs},
 	{"listeners", (*Broker).bindListeners},
 	{"metadata store", (*Broker).openStore},
@@ -47,23 +48,8 @@ var startStages = []struct {
 // defaultBrokerID is the id of a single broker whose configuration and data name none.
 const defaultBrokerID = 1
 
-// brokerID returns the id that the configuration names, or else the one that the data was written under.
-func (b *Broker) brokerID() (int32, error) {
-	if id, set := b.config.BrokerID(); set {
-		return id, nil
-	}
-	found, err := log.Inspect(b.config.LogDirs()[0])
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return -1, err
-	case err != nil || found.BrokerID < 0:
-		return defaultBrokerID, nil
-	}
-	return found.BrokerID, nil
-}
-
 func (b *Broker) openLogs(ctx context.Context) error {
-	id, err := b.brokerID()
+	id, err := b.brokerID(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,7 +61,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 		}
 	}
 	logs, err := log.OpenManager(ctx, log.Options{
-		Dirs: b.config.LogDirs(), Clock: b.clock, Logger: b.logger, BrokerID: id, ClusterID: b.config.ClusterID(),
+		Dirs: b.config.LogDirs(), Clock: b.clock, Logger: b.logger, BrokerID: id, ClusterID: b.clusterID,
 		Defaults:                      b.topics.defaults.log,
 		RecoveryThreadsPerDir:         config.RecoveryThreadsPerDir.Of(b.config),
 		RetentionCheckInterval:        config.RetentionCheckInterval.Of(b.config),
@@ -141,7 +127,11 @@ func (b *Broker) bind(l config.Listener) (boundListener, error) {
 	return boundListener{Listener: l, addr: addr}, err
 }
 
+// openStore opens the embedded store, which lies in a data directory that is locked by now.
 func (b *Broker) openStore(context.Context) error {
+	if b.store != nil {
+		return nil
+	}
 	path := filepath.Join(b.config.LogDirs()[0], StoreFile)
 	s, err := embedded.Open(path, embedded.Options{Clock: b.clock})
 	if err != nil {
@@ -153,6 +143,9 @@ func (b *Broker) openStore(context.Context) error {
 
 func (b *Broker) buildServices(context.Context) error {
 	s := b.services
+	b.peers = peer.NewNetwork(peer.NetworkOptions{
+		Address: b.addressOf, Dial: b.options.DialPeer, RequestTimeout: b.peerTimeout(), Clock: b.clock,
+	})
 	s.Sessions = fetchsession.NewCache(config.FetchSessionCacheSlots.Of(b.config), b.clock)
 	s.ProducerIDs = api.NewProducerIDs(func(done func(first, count int64, err error)) {
 		s.Controller.AllocateProducerIDs(done)
@@ -192,7 +185,7 @@ func (b *Broker) leadershipChanged(tp log.TopicPartition, epoch int32, leader bo
 func (b *Broker) startController(ctx context.Context) error {
 	started, err := controller.Start(ctx, controller.Options{
 		Store: b.store, Broker: b.registration(), ClusterID: b.services.ClusterID,
-		Transport: localTransport{b}, Observer: b.topics, Configs: b.topics,
+		Transport: transport{b}, Observer: b.topics, Configs: b.topics,
 		Clock: b.clock, Logger: b.logger, Settings: controllerSettings(b.config),
 	})
 	if err != nil {
@@ -215,8 +208,8 @@ func (b *Broker) startCleaner(context.Context) error {
 	return err
 }
 
-// registration is what the cluster is told of this broker. An address that depends on the client's connection is
-// registered as the bound one: on a single node nobody reads it.
+// registration is what the cluster is told of this broker. Where the configuration names no host, it is the machine's
+// name; on a single node nobody reads it.
 func (b *Broker) registration() znode.Broker {
 	r := znode.Broker{
 		ID: b.services.BrokerID, Rack: config.BrokerRack.Of(b.config), JMXPort: -1, TimestampMs: b.clock.Now().UnixMilli(),
@@ -228,7 +221,7 @@ func (b *Broker) registration() znode.Broker {
 			host = l.Host
 		}
 		if host == "" {
-			host = "localhost"
+			host = machineName()
 		}
 		r.Endpoints = append(r.Endpoints, znode.Endpoint{
 			Listener: l.Name, Protocol: l.Protocol, Host: host, Port: told[l.Name].Port,
@@ -236,6 +229,17 @@ func (b *Broker) registration() znode.Broker {
 	}
 	return r
 }
+
+// machineName is what this machine is called, as far as it can tell.
+func machineName() string {
+	if name, err := os.Hostname(); err == nil {
+		return name
+	}
+	return "localhost"
+}
+
+// peerTimeout is how long another broker may take to answer.
+func (b *Broker) peerTimeout() time.Duration { return config.RequestTimeout.Of(b.config) }
 
 // accept opens the doors and says where each leads.
 func (b *Broker) accept(context.Context) error {

@@ -24,6 +24,7 @@ var stopStages = []stopStage{
 	{"coordinators unloaded", 10 * time.Second, false, (*Broker).stopCoordinators},
 	{"controller stopped", 10 * time.Second, true, (*Broker).stopController},
 	{"network closed", 10 * time.Second, true, (*Broker).closeNetwork},
+	{"connections to brokers closed", 10 * time.Second, true, (*Broker).closePeers},
 	{"replicas stopped", 10 * time.Second, true, (*Broker).stopReplicas},
 	{"cleaner stopped", 10 * time.Second, true, (*Broker).stopCleaner},
 	{"logs closed", time.Minute, true, (*Broker).closeLogs},
@@ -110,6 +111,13 @@ func (b *Broker) closeNetwork(context.Context) error {
 		return nil
 	}
 	return b.network.Close()
+}
+
+func (b *Broker) closePeers(context.Context) error {
+	if b.peers != nil {
+		b.peers.Close()
+	}
+	return nil
 }
 
 func (b *Broker) stopReplicas(context.Context) error {

@@ -3,19 +3,26 @@ package broker
 import (
 	"context"
 	"fmt"
+	"net"
+	"strconv"
 
-	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gregor-broker/gregor/controller/store"
+	"github.com/gregor-broker/gregor/controller/znode"
 )
 
-// localTransport carries the controller's orders to this very broker. It implements controller.Transport.
-type localTransport struct{ broker *Broker }
+// transport carries the controller's orders: to this very broker by a call, to others over the network. It implements
+// controller.Transport.
+type transport struct{ broker *Broker }
 
-// Send carries an order out.
-func (t localTransport) Send(_ context.Context, to int32, request kmsg.Request) (kmsg.Response, error) {
+// Send carries an order out, or has it carried out, and returns the answer.
+func (t transport) Send(ctx context.Context, to int32, request kmsg.Request) (kmsg.Response, error) {
 	s := t.broker.services
 	if to != s.BrokerID {
-		return nil, fmt.Errorf("an order for broker %d reached broker %d", to, s.BrokerID)
+		response := request.ResponseKind()
+		err := t.broker.peers.Send(ctx, to, t.broker.clientID(), request, response)
+		return response, err
 	}
 	switch r := request.(type) {
 	case *kmsg.LeaderAndISRRequest:
@@ -23,20 +30,35 @@ func (t localTransport) Send(_ context.Context, to int32, request kmsg.Request) 
 	case *kmsg.StopReplicaRequest:
 		return s.Replicas.StopReplica(r), nil
 	case *kmsg.UpdateMetadataRequest:
-		t.broker.topicsDeleted(s.Metadata.Apply(r))
+		s.ApplyMetadata(r)
 		return kmsg.NewPtrUpdateMetadataResponse(), nil
 	}
 	return nil, fmt.Errorf("%s is no order to a broker", kmsg.NameForKey(request.Key()))
 }
 
-// topicsDeleted lets the coordinator forget what it knows of topics that are gone.
-func (b *Broker) topicsDeleted(topics []metadata.Deleted) {
-	if len(topics) == 0 {
-		return
+// addressOf is where a broker's inter-broker listener is reached: as the image says, or for a broker that the image does
+// not have yet, as it registered.
+func (b *Broker) addressOf(id int32) (string, bool) {
+	listener := b.config.InterBrokerListener()
+	if known := b.services.Metadata.Image().Broker(id); known != nil {
+		if e, ok := known.Endpoints[listener]; ok {
+			return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), true
+		}
 	}
-	names := make([]string, len(topics))
-	for i, t := range topics {
-		names[i] = t.Name
+	ctx, cancel := context.WithTimeout(context.Background(), b.peerTimeout())
+	defer cancel()
+	nodes, err := b.store.Read(ctx, store.Req{Path: znode.BrokerPath(id)})
+	if err != nil || !nodes[0].Exists {
+		return "", false
 	}
-	b.services.Groups.TopicsDeleted(names)
+	registered, err := znode.DecodeBroker(id, nodes[0].Data)
+	if err != nil {
+		return "", false
+	}
+	for _, e := range registered.Endpoints {
+		if e.Listener == listener {
+			return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), true
+		}
+	}
+	return "", false
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gregor-broker/gregor/groupcoord"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/wire/clock"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 )
 
@@ -31,4 +32,18 @@ type Services struct {
 	Downconvert func(topic string) bool // message.downconversion.enable
 	Clock       clock.Clock
 	Logger      *zap.Logger
+}
+
+// ApplyMetadata carries an UpdateMetadata order out: the image changes, and the coordinator forgets topics that went
+// before anyone can commit to others of the same name.
+func (s *Services) ApplyMetadata(r *kmsg.UpdateMetadataRequest) {
+	deleted := s.Metadata.Apply(r)
+	if len(deleted) == 0 {
+		return
+	}
+	names := make([]string, len(deleted))
+	for i, t := range deleted {
+		names[i] = t.Name
+	}
+	s.Groups.TopicsDeleted(names)
 }

@@ -100,6 +100,7 @@ var (
 	BrokerIDGeneration      = boolean("broker.id.generation.enable")
 	ReservedBrokerMaxID     = integer("reserved.broker.max.id")
 	RequestTimeout          = span("request.timeout.ms")
+	InterBrokerProtocol     = text("inter.broker.protocol.version")
 	ZooKeeperConnect        = text(zookeeperConnect)
 	ZooKeeperSession        = span("zookeeper.session.timeout.ms")
 	ZooKeeperConnection     = span("zookeeper.connection.timeout.ms") // 0 = the session timeout

@@ -95,7 +95,7 @@ var logKeys = []Key{
 	{Name: "log.message.format.version", In: Kafka39, Type: String, Default: "3.0-IV1", Valid: kafkaVersion,
 		Standing: Accepted, Why: whyFormat, Doc: "The record format that the broker stores."},
 	{Name: "inter.broker.protocol.version", In: Kafka39, Type: String, Default: "3.9-IV0", Valid: kafkaVersion,
-		Standing: Accepted, Why: whyProtocol, Doc: "The version that brokers speak among themselves."},
+		Doc: "The version that brokers speak among themselves."},
 	{Name: "producer.id.expiration.ms", Type: Int, Default: "86400000", Valid: atLeast(1), Update: ClusterWide,
 		Doc: "How long an idempotent producer that has gone silent is remembered."},
 	{Name: "producer.id.expiration.check.interval.ms", Type: Int, Default: "600000", Valid: atLeast(1), Internal: true,

@@ -1,0 +1,126 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/controller/store/storetest"
+	"github.com/gregor-broker/gregor/wire/clock"
+)
+
+// cluster is brokers in one process, over a metadata tree in memory and pipes.
+type cluster struct {
+	t       *testing.T
+	tree    *storetest.Fake
+	dir     string
+	brokers map[int32]*Broker
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{t: t, tree: storetest.NewFake(clock.System), dir: t.TempDir(), brokers: map[int32]*Broker{}}
+	t.Cleanup(func() {
+		for id := range c.brokers {
+			c.stop(id)
+		}
+	})
+	return c
+}
+
+var errNoBroker = errors.New("no broker answers at that address")
+
+// dial connects to the broker whose id is the port: registrations say so.
+func (c *cluster) dial(_ context.Context, address string) (net.Conn, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	for id, b := range c.brokers {
+		if fmt.Sprint(id) == port {
+			return b.Dial("PLAINTEXT")
+		}
+	}
+	return nil, errNoBroker
+}
+
+func (c *cluster) start(id int32, overrides ...string) *Broker {
+	c.t.Helper()
+	snapshot, _, err := config.Load(config.Sources{Overrides: append([]string{
+		"zookeeper.connect=in-memory:1", fmt.Sprint("broker.id=", id), fmt.Sprintf("log.dirs=%s/%d", c.dir, id),
+		"listeners=PLAINTEXT://127.0.0.1:0", fmt.Sprint("advertised.listeners=PLAINTEXT://localhost:", id),
+		"offsets.topic.num.partitions=3", "group.initial.rebalance.delay.ms=0",
+	}, overrides...)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	b := New(Options{
+		Config: snapshot, Logger: zaptest.NewLogger(c.t, zaptest.Level(zap.WarnLevel)), Pipes: true, Store: c.tree.Client(),
+		DialPeer: func(ctx context.Context, _ int32, address string) (net.Conn, error) { return c.dial(ctx, address) },
+	})
+	if err := b.Start(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
+	c.brokers[id] = b
+	return b
+}
+
+func (c *cluster) stop(id int32) {
+	c.t.Helper()
+	b := c.brokers[id]
+	delete(c.brokers, id)
+	if err := b.Stop(nil); err != nil {
+		c.t.Error(err)
+	}
+}
+
+func (c *cluster) client(opts ...kgo.Opt) *kgo.Client {
+	c.t.Helper()
+	var seeds []string
+	for id := range c.brokers {
+		seeds = append(seeds, fmt.Sprint("localhost:", id))
+	}
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(seeds...),
+		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) { return c.dial(ctx, address) }),
+	}, opts...)...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return cl
+}
+
+// TestOneBrokerOnZooKeeper: the cluster's path with one broker: 3.9's znodes, records, groups, a restart.
+func TestOneBrokerOnZooKeeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.start(7, "offsets.topic.replication.factor=1")
+		cl := c.client()
+		createTopic(t, cl, "t", 2, nil)
+		produce(t, cl, "t", 0, 30)
+		group := c.client(kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.DisableAutoCommit())
+		consume(t, group, 30)
+		if err := group.CommitUncommittedOffsets(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		group.Close()
+		cl.Close()
+		c.stop(7)
+		nodes := c.tree.Dump()
+		if nodes["/brokers/topics/t/partitions/1/state"] == "" || nodes["/config/topics/t"] == "" || nodes["/brokers/ids/7"] != "" {
+			t.Errorf("the tree after the stop: %v", nodes)
+		}
+		c.start(7)
+		reader := c.client(kgo.ConsumeTopics("t"))
+		defer reader.Close()
+		consume(t, reader, 30)
+	})
+}

@@ -1,0 +1,115 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/controller"
+	"github.com/gregor-broker/gregor/controller/store/zk"
+	"github.com/gregor-broker/gregor/log"
+)
+
+// connectStore opens the session with ZooKeeper and learns the cluster's id there, before any data directory is
+// touched: a directory of another cluster must be refused. Without ZooKeeper there is nothing to connect to.
+func (b *Broker) connectStore(ctx context.Context) error {
+	if b.config.Embedded() {
+		b.clusterID = b.config.ClusterID()
+		return nil
+	}
+	if err := b.checkProtocol(); err != nil {
+		return err
+	}
+	if b.store = b.options.Store; b.store == nil {
+		if err := b.openSession(ctx); err != nil {
+			return err
+		}
+	}
+	proposed := b.config.ClusterID()
+	if proposed == "" {
+		proposed = log.NewClusterID()
+	}
+	var err error
+	if b.clusterID, err = controller.ClusterID(ctx, b.store, proposed); err != nil {
+		return fmt.Errorf("cluster id: %w", err)
+	}
+	return nil
+}
+
+func (b *Broker) openSession(ctx context.Context) error {
+	session, err := zk.Open(ctx, zk.Options{
+		Connect:           config.ZooKeeperConnect.Of(b.config),
+		SessionTimeout:    config.ZooKeeperSession.Of(b.config),
+		ConnectionTimeout: config.ZooKeeperConnection.Of(b.config),
+		MaxInFlight:       config.ZooKeeperMaxInFlight.Of(b.config),
+		Clock:             b.clock, Logger: b.logger,
+	})
+	if err != nil {
+		return err
+	}
+	b.store = session
+	return nil
+}
+
+// generatedID is the id that ZooKeeper gives a broker that has none (broker.id.generation.enable).
+func (b *Broker) generatedID(ctx context.Context) (int32, error) {
+	if !config.BrokerIDGeneration.Of(b.config) {
+		return -1, errors.New("broker.id is not set, and broker.id.generation.enable is false")
+	}
+	return controller.GenerateBrokerID(ctx, b.store, int32(config.ReservedBrokerMaxID.Of(b.config)))
+}
+
+// checkProtocol refuses what a 3.9 broker could do that this one does not.
+func (b *Broker) checkProtocol() error {
+	version := config.InterBrokerProtocol.Of(b.config)
+	if major, minor := release(version); major < 2 || major == 2 && minor < 8 {
+		return fmt.Errorf("inter.broker.protocol.version: %q given; allowed: 2.8 and later", version)
+	}
+	return nil
+}
+
+// release reads the first two numbers of a version like 3.9-IV0.
+func release(version string) (major, minor int) {
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return 0, 0
+	}
+	return major, minor
+}
+
+// brokerID returns the id that the configuration names, or the one that the data was written under, or a new one.
+func (b *Broker) brokerID(ctx context.Context) (int32, error) {
+	if id, set := b.config.BrokerID(); set {
+		return id, nil
+	}
+	id, err := writtenID(b.config.LogDirs())
+	switch {
+	case err != nil || id >= 0:
+		return id, err
+	case b.config.Embedded():
+		return defaultBrokerID, nil
+	}
+	return b.generatedID(ctx)
+}
+
+// writtenID is the broker id that the data directories name, -1 if none does.
+func writtenID(dirs []string) (int32, error) {
+	for _, dir := range dirs {
+		found, err := log.Inspect(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return -1, err
+		}
+		if found.BrokerID >= 0 {
+			return found.BrokerID, nil
+		}
+	}
+	return -1, nil
+}
+
+// clientID is what this broker calls itself towards others: its id, as Kafka's brokers do.
+func (b *Broker) clientID() string { return strconv.Itoa(int(b.services.BrokerID)) }
