@@ -26,6 +26,8 @@ type Options struct {
 	Props map[string]string // lines of server.properties that win over the harness's
 	Env   []string          // further environment, NAME=value
 	Args  []string          // further arguments of "gregor serve"
+
+	HeapMB int // of a JVM; 0 = 512
 }
 
 // Broker is a started broker. Its methods are for one goroutine.
@@ -40,6 +42,7 @@ type Broker struct {
 	options   Options
 	process   *process
 	zookeeper *ZooKeeper
+	wrapper   []string // a command to run the broker's program with
 }
 
 // Start starts a broker and returns once it serves. It is stopped at the end of the test.
@@ -188,7 +191,8 @@ func (b *Broker) discard() {
 
 // launch starts the broker's program and waits until ready returns nil.
 func (b *Broker) launch(ready func() error, name string, args ...string) error {
-	p, err := startProcess(filepath.Join(b.Dir, "server.log"), b.options.Env, name, args...)
+	words := append(append(slices.Clone(b.wrapper), name), args...)
+	p, err := startProcess(filepath.Join(b.Dir, "server.log"), b.options.Env, words[0], words[1:]...)
 	if err != nil {
 		return err
 	}

@@ -155,7 +155,11 @@ func (b *Broker) launchKafka(version, config string) error {
 		}
 		return fmt.Errorf("no line that says started")
 	}
-	return b.launch(ready, Java(), append(javaArgs(version, "INFO", 512), "kafka.Kafka", config)...)
+	heap := b.options.HeapMB
+	if heap == 0 {
+		heap = 512
+	}
+	return b.launch(ready, Java(), append(javaArgs(version, "INFO", heap), "kafka.Kafka", config)...)
 }
 
 func (b *Broker) startKafka39() error {

@@ -18,6 +18,7 @@ const toolLimit = 2 * time.Minute
 
 // mainClasses maps a tool's script name to its main class, where both versions agree.
 var mainClasses = map[string]string{
+	"kafka-client-metrics":      "org.apache.kafka.tools.ClientMetricsCommand",
 	"kafka-cluster":             "org.apache.kafka.tools.ClusterTool",
 	"kafka-console-consumer":    "org.apache.kafka.tools.consumer.ConsoleConsumer",
 	"kafka-consumer-groups":     "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -25,8 +26,10 @@ var mainClasses = map[string]string{
 	"kafka-delete-records":      "org.apache.kafka.tools.DeleteRecordsCommand",
 	"kafka-e2e-latency":         "org.apache.kafka.tools.EndToEndLatency",
 	"kafka-get-offsets":         "org.apache.kafka.tools.GetOffsetShell",
+	"kafka-leader-election":     "org.apache.kafka.tools.LeaderElectionCommand",
 	"kafka-log-dirs":            "org.apache.kafka.tools.LogDirsCommand",
 	"kafka-producer-perf-test":  "org.apache.kafka.tools.ProducerPerformance",
+	"kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
 	"kafka-topics":              "org.apache.kafka.tools.TopicCommand",
 	"kafka-transactions":        "org.apache.kafka.tools.TransactionsCommand",
 	"kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
@@ -35,6 +38,7 @@ var mainClasses = map[string]string{
 
 // mainClasses39 and mainClasses44 hold those that moved in between.
 var mainClasses39 = map[string]string{
+	"kafka-acls":                "kafka.admin.AclCommand",
 	"kafka-broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
 	"kafka-configs":             "kafka.admin.ConfigCommand",
 	"kafka-console-producer":    "kafka.tools.ConsoleProducer",
@@ -43,11 +47,17 @@ var mainClasses39 = map[string]string{
 }
 
 var mainClasses44 = map[string]string{
-	"kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
-	"kafka-configs":             "org.apache.kafka.tools.ConfigCommand",
-	"kafka-console-producer":    "org.apache.kafka.tools.ConsoleProducer",
-	"kafka-dump-log":            "org.apache.kafka.tools.DumpLogSegments",
-	"kafka-groups":              "org.apache.kafka.tools.GroupsCommand",
+	"kafka-acls":                      "org.apache.kafka.tools.AclCommand",
+	"kafka-broker-api-versions":       "org.apache.kafka.tools.BrokerApiVersionsCommand",
+	"kafka-configs":                   "org.apache.kafka.tools.ConfigCommand",
+	"kafka-console-producer":          "org.apache.kafka.tools.ConsoleProducer",
+	"kafka-dump-log":                  "org.apache.kafka.tools.DumpLogSegments",
+	"kafka-console-share-consumer":    "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+	"kafka-groups":                    "org.apache.kafka.tools.GroupsCommand",
+	"kafka-share-consumer-perf-test":  "org.apache.kafka.tools.ShareConsumerPerformance",
+	"kafka-share-groups":              "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+	"kafka-streams-groups":            "org.apache.kafka.tools.streams.StreamsGroupCommand",
+	"kafka-verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
 }
 
 func mainClass(version, tool string) (string, error) {

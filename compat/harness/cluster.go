@@ -1,0 +1,347 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// ClusterOptions says what a cluster is made of.
+type ClusterOptions struct {
+	Kinds   []Kind            // of the brokers 1, 2 and so on; empty = three of Peer()
+	Props   map[string]string // of every broker; they win over the harness's
+	PropsOf func(id int) map[string]string
+	Proxied bool // each broker is reached by the others, and reaches ZooKeeper, through proxies of its own
+}
+
+// Cluster is a real ZooKeeper and the brokers 1 to n that it coordinates. Its methods are for one goroutine, save where they
+// say otherwise. A method that is given a test fails it.
+type Cluster struct {
+	ZooKeeper *Ensemble
+	Brokers   []*Broker // broker i+1
+
+	peerProxies, zkProxies []*Proxy // of broker i+1, if Proxied
+	paused                 []bool
+	dir                    string
+}
+
+// clusterProps are the settings of every broker: three replicas of which two must be in sync, times that suit a test, and
+// nothing that moves leaders by itself.
+var clusterProps = map[string]string{
+	"zookeeper.session.timeout.ms":             "4000",
+	"zookeeper.connection.timeout.ms":          "30000",
+	"default.replication.factor":               "3",
+	"min.insync.replicas":                      "2",
+	"offsets.topic.replication.factor":         "3",
+	"offsets.topic.num.partitions":             "5",
+	"transaction.state.log.replication.factor": "3",
+	"transaction.state.log.min.isr":            "2",
+	"transaction.state.log.num.partitions":     "5",
+	"group.initial.rebalance.delay.ms":         "0",
+	"replica.lag.time.max.ms":                  "5000",
+	"auto.leader.rebalance.enable":             "false",
+	"controlled.shutdown.retry.backoff.ms":     "500",
+}
+
+// kafkaProps keep a JVM small.
+var kafkaProps = map[string]string{
+	"num.network.threads":               "2",
+	"num.io.threads":                    "4",
+	"background.threads":                "4",
+	"log.cleaner.dedupe.buffer.size":    "8388608",
+	"log.cleaner.io.buffer.size":        "65536",
+	"num.recovery.threads.per.data.dir": "1",
+}
+
+// StartCluster starts a cluster that ends with the test.
+func StartCluster(t testing.TB, o ClusterOptions) *Cluster {
+	t.Helper()
+	c, err := newCluster(t.TempDir(), o)
+	t.Cleanup(func() {
+		if t.Failed() {
+			c.logTails(t)
+		}
+		c.Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// newCluster starts ZooKeeper and all brokers at once. What it returns is to be closed, also after an error.
+func newCluster(dir string, o ClusterOptions) (*Cluster, error) {
+	if len(o.Kinds) == 0 {
+		o.Kinds = []Kind{Peer(), Peer(), Peer()}
+	}
+	c := &Cluster{dir: dir, paused: make([]bool, len(o.Kinds))}
+	if err := os.MkdirAll(filepath.Join(dir, "zookeeper"), 0o755); err != nil {
+		return c, err
+	}
+	var err error
+	if c.ZooKeeper, err = NewEnsemble(filepath.Join(dir, "zookeeper"), nil); err != nil {
+		return c, err
+	}
+	for i, kind := range o.Kinds {
+		if err := c.add(i+1, kind, o); err != nil {
+			return c, err
+		}
+	}
+	errs := make([]error, len(c.Brokers))
+	var all sync.WaitGroup
+	for i, b := range c.Brokers {
+		all.Go(func() { errs[i] = b.start() })
+	}
+	all.Wait()
+	return c, errors.Join(errs...)
+}
+
+// add makes a broker that is not started yet.
+func (c *Cluster) add(id int, kind Kind, o ClusterOptions) error {
+	if kind == Kafka44 {
+		return errors.New("a cluster on ZooKeeper has no Kafka 4.4")
+	}
+	b, err := newBroker(Options{Kind: kind, Dir: filepath.Join(c.dir, fmt.Sprint("broker-", id)), HeapMB: 256}, nil)
+	if err != nil {
+		return err
+	}
+	if err := b.keepPort(); err != nil {
+		return err
+	}
+	props := maps.Clone(clusterProps)
+	if kind == Kafka39 {
+		maps.Copy(props, kafkaProps)
+	}
+	props["broker.id"] = strconv.Itoa(id)
+	props["zookeeper.connect"] = c.ZooKeeper.Addr
+	if o.Proxied {
+		if err := c.addProxies(b, props); err != nil {
+			return err
+		}
+	}
+	maps.Copy(props, o.Props)
+	if o.PropsOf != nil {
+		maps.Copy(props, o.PropsOf(id))
+	}
+	b.options.Props = props
+	c.Brokers = append(c.Brokers, b)
+	return nil
+}
+
+// addProxies gives a broker a listener for its peers that they know by the address of a proxy, and a proxy to ZooKeeper.
+func (c *Cluster) addProxies(b *Broker, props map[string]string) error {
+	port, err := FreePort()
+	if err != nil {
+		return err
+	}
+	inside := fmt.Sprintf("127.0.0.1:%d", port)
+	peers, err := NewProxy(inside)
+	if err != nil {
+		return err
+	}
+	c.peerProxies = append(c.peerProxies, peers)
+	zk, err := NewProxy(c.ZooKeeper.Addr)
+	if err != nil {
+		return err
+	}
+	c.zkProxies = append(c.zkProxies, zk)
+	maps.Copy(props, map[string]string{
+		"zookeeper.connect":              zk.Addr,
+		"listeners":                      "PLAINTEXT://" + b.Addr + ",PEER://" + inside,
+		"advertised.listeners":           "PLAINTEXT://" + b.Addr + ",PEER://" + peers.Addr,
+		"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PEER:PLAINTEXT",
+		"inter.broker.listener.name":     "PEER",
+	})
+	return nil
+}
+
+// Close ends all of it without ceremony.
+func (c *Cluster) Close() {
+	for _, b := range c.Brokers {
+		if b.process != nil {
+			b.process.kill()
+		}
+	}
+	for _, p := range append(c.peerProxies, c.zkProxies...) {
+		p.Close()
+	}
+	if c.ZooKeeper != nil && c.ZooKeeper.process != nil {
+		c.ZooKeeper.Kill()
+	}
+}
+
+func (c *Cluster) logTails(t testing.TB) {
+	for i, b := range c.Brokers {
+		if b.process != nil {
+			t.Logf("end of the log of broker %d, %s:\n%s", i+1, b.Kind, tail(b.process.log(), 3000))
+		}
+	}
+}
+
+// Broker returns the broker with that id.
+func (c *Cluster) Broker(id int) *Broker { return c.Brokers[id-1] }
+
+// Addrs returns the addresses of all brokers, alive or not.
+func (c *Cluster) Addrs() []string {
+	var addrs []string
+	for _, b := range c.Brokers {
+		addrs = append(addrs, b.Addr)
+	}
+	return addrs
+}
+
+// Seeds returns the addresses as the tools want them.
+func (c *Cluster) Seeds() string { return strings.Join(c.Addrs(), ",") }
+
+// Alive returns the ids of the brokers whose processes run and are not paused.
+func (c *Cluster) Alive() []int {
+	var ids []int
+	for i, b := range c.Brokers {
+		if b.process != nil && !b.process.ended() && !c.paused[i] {
+			ids = append(ids, i+1)
+		}
+	}
+	return ids
+}
+
+// Kill ends a broker as kill -9 does, also a paused one.
+func (c *Cluster) Kill(id int) {
+	c.Broker(id).process.kill()
+	c.paused[id-1] = false
+}
+
+// Stop ends a broker with SIGTERM: it hands its leaderships over first.
+func (c *Cluster) Stop(t testing.TB, id int) {
+	t.Helper()
+	if err := c.stop(id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *Cluster) stop(id int) error {
+	b := c.Broker(id)
+	if !b.process.stop(stopLimit) {
+		return fmt.Errorf("broker %d did not stop within %v:\n%s", id, stopLimit, tail(b.process.log(), 4000))
+	}
+	if code := b.process.exitCode(); code != 0 && b.Kind == Gregor {
+		return fmt.Errorf("broker %d stopped with exit code %d:\n%s", id, code, tail(b.process.log(), 4000))
+	}
+	return nil
+}
+
+// Pause stops a broker's process (SIGSTOP), as if its machine stood still, until Resume or Kill.
+func (c *Cluster) Pause(id int) {
+	_ = syscall.Kill(c.Broker(id).Pid(), syscall.SIGSTOP)
+	c.paused[id-1] = true
+}
+
+// Resume ends a Pause.
+func (c *Cluster) Resume(id int) {
+	_ = syscall.Kill(c.Broker(id).Pid(), syscall.SIGCONT)
+	c.paused[id-1] = false
+}
+
+// Restart starts brokers again that were killed or stopped, all at once, and returns when they serve.
+func (c *Cluster) Restart(t testing.TB, ids ...int) {
+	t.Helper()
+	if err := c.restart(ids...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *Cluster) restart(ids ...int) error {
+	errs := make([]error, len(ids))
+	var all sync.WaitGroup
+	for i, id := range ids {
+		all.Go(func() {
+			b := c.Broker(id)
+			err := b.start()
+			for try := 0; try < 5 && err != nil && strings.Contains(err.Error(), "NodeExists"); try++ {
+				err = b.start() // the session of a killed Kafka 3.9 must expire first
+			}
+			errs[i] = err
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// SetProps changes settings of a broker from its next start on.
+func (c *Cluster) SetProps(id int, props map[string]string) {
+	maps.Copy(c.Broker(id).options.Props, props)
+}
+
+// Peers is the proxy through which the others reach a broker of a proxied cluster.
+func (c *Cluster) Peers(id int) *Proxy { return c.peerProxies[id-1] }
+
+// ToZooKeeper is the proxy through which a broker of a proxied cluster reaches ZooKeeper.
+func (c *Cluster) ToZooKeeper(id int) *Proxy { return c.zkProxies[id-1] }
+
+// Mend undoes every fault: cuts end, ZooKeeper and all brokers run.
+func (c *Cluster) Mend() error {
+	for _, p := range append(append([]*Proxy(nil), c.peerProxies...), c.zkProxies...) {
+		p.Set(Fault{})
+	}
+	c.ZooKeeper.Resume()
+	if c.ZooKeeper.process.ended() {
+		if err := c.ZooKeeper.start(); err != nil {
+			return err
+		}
+	}
+	var ended []int
+	for i, b := range c.Brokers {
+		switch {
+		case c.paused[i]:
+			c.Resume(i + 1)
+		case b.process == nil || b.process.ended():
+			ended = append(ended, i+1)
+		}
+	}
+	return c.restart(ended...)
+}
+
+// sharedCluster is the cluster that the tests of one package use together.
+var sharedCluster struct {
+	sync.Mutex
+	cluster *Cluster
+	err     error
+}
+
+// SharedCluster returns a cluster of three brokers of kind Peer() for all tests of a package, each with topics and groups of its own
+// names. When the test ends, whatever it stopped is brought back, and the next one finds all replicas in sync.
+func SharedCluster(t testing.TB) *Cluster {
+	t.Helper()
+	s := &sharedCluster
+	s.Lock()
+	defer s.Unlock()
+	if s.cluster == nil && s.err == nil {
+		var dir string
+		if dir, s.err = os.MkdirTemp("", "gregor-compat-"); s.err == nil {
+			atEnd.add(func() { _ = os.RemoveAll(dir) })
+			s.cluster, s.err = newCluster(dir, ClusterOptions{})
+			atEnd.add(s.cluster.Close)
+		}
+	}
+	if s.err != nil {
+		t.Fatalf("the shared cluster did not start: %v", s.err)
+	}
+	c := s.cluster
+	t.Cleanup(func() {
+		if t.Failed() {
+			c.logTails(t)
+		}
+		if err := c.Mend(); err != nil {
+			t.Errorf("bring the cluster back: %v", err)
+		}
+	})
+	c.AwaitInSync(t, 2*time.Minute)
+	return c
+}
