@@ -79,12 +79,22 @@ func Command() *cobra.Command {
 
 const compatibilityHead = `# Compatibility
 
-This page is generated from the tables in the code: gregor docs compatibility >docs/compatibility.md
+This page is generated from tables beside the code: go run ./cmd/gregor docs compatibility >docs/compatibility.md
 
 ## APIs
 
 The versions that are served, beside those of Apache Kafka 3.9 (ZooKeeper mode) and 4.4. Without ZooKeeper a broker serves
 both ranges, on ZooKeeper exactly those of 3.9.
+
+`
+
+const compatibilityTools = `
+## Kafka's tools
+
+What the command-line tools of Apache Kafka do with a broker that runs alone. "Works" is tested with the tools themselves;
+"later" and "never" say in words, and with a test too, that the broker does not support it. Tools that work on KRaft's
+files, on ZooKeeper or on Java processes (kafka-storage, kafka-metadata-shell, zookeeper-shell, kafka-jmx, the scripts that
+start and stop servers) have nothing to do with this broker; Connect, MirrorMaker and Streams are clients as others are.
 
 `
 
@@ -101,6 +111,12 @@ func compatibility(w io.Writer) error {
 		return err
 	}
 	if err := api.WriteDocs(w); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w, compatibilityTools); err != nil {
+		return err
+	}
+	if err := writeTools(w); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(w, compatibilityKeys); err != nil {
