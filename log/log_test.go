@@ -468,6 +468,22 @@ func checkTruncated(t *testing.T, l *Log, before []byte, end int64) {
 	}
 }
 
+// TestTruncateForgetsAnEmptyEpoch: a leader that was deposed before it wrote anything must not claim its epoch.
+func TestTruncateForgetsAnEmptyEpoch(t *testing.T) {
+	for _, to := range []int64{2, 3} {
+		l := newEnv(t).open().create("t", small())
+		if _, err := l.Append(idempotent(4, 0, 0, 2), 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(l.AssignEpoch(5), l.TruncateTo(to)); err != nil {
+			t.Fatal(err)
+		}
+		if epoch, _ := l.LatestEpoch(); epoch != 1 || l.Bounds().End != 2 {
+			t.Errorf("truncated to %d: latest epoch %d, end %d", to, epoch, l.Bounds().End)
+		}
+	}
+}
+
 func TestTruncateFully(t *testing.T) {
 	e := newEnv(t).open()
 	l := e.create("t", small())

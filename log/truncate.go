@@ -28,6 +28,10 @@ func (l *Log) TruncateTo(o int64) error {
 func (l *Log) truncate(o int64) error {
 	v := l.pub.view()
 	if o >= v.End {
+		// An epoch that begins at the end, without records, may be one of which the leader knows nothing.
+		if h, changed := l.epochs.Load().TruncateEnd(v.End); changed {
+			l.setEpochs(h)
+		}
 		return nil
 	}
 	segs := *l.segs.Load()
