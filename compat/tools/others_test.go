@@ -159,7 +159,7 @@ var trials = map[string][]trial{
 		{"abort --topic TOPIC --partition 0 --start-offset 0", "Could not find any open transactions"},
 	},
 	"kafka-transactions | forceTerminateTransaction": {{"forceTerminateTransaction --transactionalId x", "type=TRANSACTION.*failed"}},
-	"kafka-verifiable-share-consumer |": {{"--topic TOPIC --group-id g --max-messages 1", "does not support SHARE_GROUP_HEARTBEAT"}},
+	"kafka-verifiable-share-consumer |":              {{"--topic TOPIC --group-id g --max-messages 1", "does not support SHARE_GROUP_HEARTBEAT"}},
 }
 
 // tableRow is a row of the tools' table.
