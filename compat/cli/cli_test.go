@@ -59,6 +59,15 @@ func TestTopics(t *testing.T) {
 	}
 	wantMatch(t, gregor(t, b, "", "topic", "list"), `^cli\b`)
 	wantMatch(t, gregor(t, b, "", "topic", "describe", "cli"), `retention\.ms\S*\s*\S*5000`)
+	gregor(t, b, "", "topic", "alter", "cli", "--config", "max.message.bytes=2000", "--delete-config", "retention.ms", "--partitions", "4")
+	described := gregor(t, b, "", "topic", "describe", "cli")
+	wantMatch(t, described, `max\.message\.bytes\s+2000`, `^partitions\s+4$`, `^3\s`)
+	if strings.Contains(described, "retention.ms") {
+		t.Errorf("a setting that was taken back is described:\n%s", described)
+	}
+	if out := run(t, b, "", "topic", "alter", "cli", "--config", "retention.ms=soon"); out.Code == 0 || !strings.Contains(out.String(), "retention.ms") {
+		t.Errorf("a bad value ended with %d:\n%s", out.Code, out)
+	}
 	gregor(t, b, "", "topic", "delete", "cli")
 	if out := gregor(t, b, "", "topic", "list"); strings.Contains(out, "cli\n") {
 		t.Errorf("the deleted topic is listed:\n%s", out)
@@ -82,14 +91,24 @@ func TestRecordsAndGroups(t *testing.T) {
 	if got := gregor(t, b, "", "consume", "records", "--group", "cli-group", "--num", "5", "--format", `%o\n`); got != "0\n1\n2\n3\n4\n" {
 		t.Errorf("the group consumed %q", got)
 	}
+	if got := gregor(t, b, "", "consume", "records", "--follow=false", "--partition", "0", "--offset", "-2", "--format", `%o\n`); got != "18\n19\n" {
+		t.Errorf("the last two of the partition are %q", got)
+	}
 	wantMatch(t, gregor(t, b, "", "group", "list"), `^cli-group\b`)
 	wantMatch(t, gregor(t, b, "", "group", "describe", "cli-group"), `records\s+0\s+5\s+20\s+15`)
+	wantMatch(t, gregor(t, b, "", "group", "reset", "cli-group", "--topic", "records", "--to", "start"), `records\s+0\s+5\s+0`)
+	wantMatch(t, gregor(t, b, "", "group", "describe", "cli-group"), `records\s+0\s+5\s+20\s+15`) // it only showed what it would do
 	gregor(t, b, "", "group", "reset", "cli-group", "--topic", "records", "--to", "start", "--execute")
 	wantMatch(t, gregor(t, b, "", "group", "describe", "cli-group"), `records\s+0\s+0\s+20\s+20`)
 	gregor(t, b, "", "group", "delete", "cli-group")
 	if out := gregor(t, b, "", "group", "list"); strings.Contains(out, "cli-group") {
 		t.Errorf("the deleted group is listed:\n%s", out)
 	}
+}
+
+// TestAPIVersions: what the broker says that it serves is shown.
+func TestAPIVersions(t *testing.T) {
+	wantMatch(t, gregor(t, harness.Shared(t), "", "api-versions"), `^broker \d+$`, `^0\s+Produce\s+0-1[13]$`, `^18\s+ApiVersions\s+0-`)
 }
 
 func TestBench(t *testing.T) {

@@ -1,6 +1,7 @@
 package logdump
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 
@@ -45,6 +46,7 @@ type offsetValue struct {
 	Metadata        string `json:"metadata"`
 	CommitTimestamp int64  `json:"commitTimestamp"`
 	ExpireTimestamp *int64 `json:"expireTimestamp,omitempty"`
+	TopicID         string `json:"topicId,omitempty"`
 }
 
 type groupKey struct {
@@ -123,6 +125,9 @@ func decodeOffset(k, v []byte) (string, string) {
 	}
 	if dv.Version == 1 {
 		data.ExpireTimestamp = &dv.ExpireTimestamp
+	}
+	if dv.TopicID != [16]byte{} {
+		data.TopicID = base64.RawURLEncoding.EncodeToString(dv.TopicID[:])
 	}
 	return shown, value(dv.Version, data)
 }

@@ -12,6 +12,8 @@ import (
 func TestDecode(t *testing.T) {
 	range0, leader := "range", "m1"
 	offset := kmsg.OffsetCommitValue{Version: 3, Offset: 5, LeaderEpoch: 2, Metadata: "x", CommitTimestamp: 7}
+	withTopic := kmsg.OffsetCommitValue{Version: 4, Offset: 5, TopicID: [16]byte(bytes.Repeat([]byte{0xff}, 16))}
+	withTopic.TopicID[1] = 0xfe
 	group := kmsg.GroupMetadataValue{Version: 3, ProtocolType: "consumer", Generation: 1, Protocol: &range0, Leader: &leader, CurrentStateTimestamp: 9,
 		Members: []kmsg.GroupMetadataValueMember{{MemberID: "m1", ClientID: "c", ClientHost: "/h", RebalanceTimeoutMillis: 1, SessionTimeoutMillis: 2, Subscription: []byte{1}}}}
 	txn := kmsg.TxnMetadataValue{Version: 0, ProducerID: 3, ProducerEpoch: 1, TimeoutMillis: 4, State: kmsg.TransactionStateOngoing,
@@ -26,6 +28,8 @@ func TestDecode(t *testing.T) {
 	}{
 		{decodeOffsets, offsetKey, offset.AppendTo(nil), `{"type":"1","data":{"group":"g","topic":"t","partition":3}}`,
 			`{"version":"3","data":{"offset":5,"leaderEpoch":2,"metadata":"x","commitTimestamp":7}}`},
+		{decodeOffsets, offsetKey, withTopic.AppendTo(nil), `{"type":"1","data":{"group":"g","topic":"t","partition":3}}`,
+			`{"version":"4","data":{"offset":5,"leaderEpoch":0,"metadata":"","commitTimestamp":0,"topicId":"__7__________________w"}}`},
 		{decodeOffsets, offsetKey, nil, `{"type":"1","data":{"group":"g","topic":"t","partition":3}}`, "<DELETE>"},
 		{decodeOffsets, offsetKey, []byte{0, 3, 1}, `{"type":"1","data":{"group":"g","topic":"t","partition":3}}`, "<not an offset: 3 bytes>"},
 		{decodeOffsets, groupKey, group.AppendTo(nil), `{"type":"2","data":{"group":"g"}}`,
