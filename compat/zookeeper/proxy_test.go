@@ -32,8 +32,9 @@ type proxy struct {
 		lose     func(opcode int32) bool // the reply is dropped and the connection cut
 		requests map[int32]int           // by opcode
 		inFlight int
-		most     int    // the largest inFlight
-		session  []byte // id and password of the last session, as in a connect request
+		most     int           // the largest inFlight
+		stalled  chan struct{} // until it is closed nothing is read from the client; nil: read
+		session  []byte        // id and password of the last session, as in a connect request
 	}
 }
 
@@ -115,6 +116,27 @@ func (p *proxy) lose(f func(opcode int32) bool) {
 	p.mu.lose = f
 }
 
+// stall stops reading from the client until resume is called.
+func (p *proxy) stall() (resume func()) {
+	stalled := make(chan struct{})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.stalled = stalled
+	for c := range p.mu.conns {
+		c.(*net.TCPConn).SetReadBuffer(64 << 10)
+	}
+	return sync.OnceFunc(func() { close(stalled) })
+}
+
+func (p *proxy) waitWhileStalled() {
+	p.mu.Lock()
+	stalled := p.mu.stalled
+	p.mu.Unlock()
+	if stalled != nil {
+		<-stalled
+	}
+}
+
 // count returns how many requests of an opcode there were, and how many of all kinds were in flight at most, since the last call.
 func (p *proxy) count(opcode int32) (requests, most int) {
 	p.mu.Lock()
@@ -183,6 +205,7 @@ func (c *passage) up() error {
 		if err != nil {
 			return err
 		}
+		c.proxy.waitWhileStalled()
 		if xid := int32(binary.BigEndian.Uint32(frame)); !first && xid >= 0 {
 			c.sent(xid, int32(binary.BigEndian.Uint32(frame[4:])))
 		}

@@ -29,7 +29,7 @@ var roots atomic.Int64
 
 func newRoot() string { return fmt.Sprintf("/tree/%d", roots.Add(1)) }
 
-// logger shows the store's log in a test's output if ZK_LOG is set.
+// logger shows the store's log in a test's output if GREGOR_COMPAT_LOG is set.
 func logger(t testing.TB) *zap.Logger {
 	if os.Getenv("GREGOR_COMPAT_LOG") == "" {
 		return zap.NewNop()
@@ -55,7 +55,8 @@ func open(t testing.TB, addr, root string, change ...func(*zk.Options)) *zk.Stor
 func noLeaks(t *testing.T) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+	server := goleak.IgnoreAnyFunction("github.com/gregor-broker/gregor/compat/harness.startProcess.func1")
+	t.Cleanup(func() { goleak.VerifyNone(t, before, server) })
 }
 
 // ensemble returns the shared ZooKeeper, or skips the test where there is no Java.
@@ -85,3 +86,6 @@ func TestPassesTheSuite(t *testing.T) {
 		}
 	})
 }
+
+// elapse lets a timer of the server's run out.
+func elapse(t testing.TB, d time.Duration) { harness.Elapse(t, d) }

@@ -169,7 +169,7 @@ func (n *session) disconnected() {
 	case <-n.mu.up:
 		n.mu.up = make(chan struct{})
 		if n.mu.why == nil {
-			n.store.o.Logger.Warn("the connection to ZooKeeper is lost", sessionID(n.mu.number), zap.NamedError("err", n.mu.socket.err()))
+			n.store.o.Logger.Warn("the connection to ZooKeeper is lost", sessionID(n.mu.number), zap.Error(n.mu.socket.err()))
 		}
 	default:
 	}
@@ -311,14 +311,17 @@ func (n *session) abandon(h *handover) {
 	<-n.turn
 }
 
-// writing is called by the socket before the bytes of a request leave.
-func (n *session) writing() {
+// writing is called by the socket before the bytes of a request leave. It reports whether they may: at the end of a session the
+// library answers for a request that is still in its queue, so the request's caller believes that it is not sent.
+func (n *session) writing() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.mu.next != nil {
-		close(n.mu.next.written)
-		n.mu.next = nil
+	if n.mu.next == nil {
+		return false
 	}
+	close(n.mu.next.written)
+	n.mu.next = nil
+	return true
 }
 
 // call does one request and waits for it.

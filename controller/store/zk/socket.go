@@ -119,7 +119,9 @@ func (c *socket) Write(p []byte) (int, error) {
 		case opSetWatches:
 			c.session.rewatching(c)
 		default:
-			c.session.writing()
+			if !c.session.writing() {
+				return len(p), nil
+			}
 		}
 	}
 	n, err := c.Conn.Write(p)
