@@ -21,6 +21,7 @@ import (
 	"github.com/gregor-broker/gregor/controller/store/embedded"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/epoch"
+	"github.com/gregor-broker/gregor/log/vfs"
 	"github.com/gregor-broker/gregor/wire/clock"
 	"github.com/spf13/cobra"
 )
@@ -73,6 +74,11 @@ func (o options) run(ctx context.Context, out io.Writer, dirs []string) error {
 	if err != nil {
 		return err
 	}
+	unlock, err := lock(dirs)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	topics, err := found.importTopics(o.skip)
 	if err != nil {
 		return err
@@ -100,6 +106,28 @@ func (o options) run(ctx context.Context, out io.Writer, dirs []string) error {
 		return err
 	}
 	return report(out, found, topics)
+}
+
+// lock keeps brokers, gregor's and Kafka's, off the directories until unlock is called.
+func lock(dirs []string) (unlock func(), err error) {
+	var held []io.Closer
+	unlock = func() {
+		for _, l := range held {
+			_ = l.Close()
+		}
+	}
+	for _, dir := range dirs {
+		l, err := vfs.OS.Lock(filepath.Join(dir, ".lock"))
+		if err != nil {
+			unlock()
+			if errors.Is(err, vfs.ErrLocked) {
+				err = fmt.Errorf("a broker runs on %s; stop it first", dir)
+			}
+			return nil, err
+		}
+		held = append(held, l)
+	}
+	return unlock, nil
 }
 
 // settings reads --config by topic.
@@ -173,6 +201,9 @@ func inspect(dirs []string) (*finding, error) {
 		}
 	}
 	if f.brokerID < 0 {
+		if len(f.topics) == 0 {
+			return nil, fmt.Errorf("%s: neither a meta.properties nor partitions; this is no data directory of Kafka", strings.Join(dirs, ", "))
+		}
 		f.brokerID = defaultBrokerID
 	}
 	return f, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/store/embedded"
 	"github.com/gregor-broker/gregor/controller/znode"
+	"github.com/gregor-broker/gregor/log/vfs"
 	"github.com/gregor-broker/gregor/wire/clock"
 )
 
@@ -97,6 +98,7 @@ func TestRefusals(t *testing.T) {
 		{"two brokers", [][]string{{meta}, {strings.ReplaceAll(meta, "=7", "=8")}}, options{}, "of broker 7"},
 		{"a setting of another topic", [][]string{{meta, partition("t-0", idA)}}, options{configs: []string{"x:a=b"}}, "topics that are not there: x"},
 		{"a bad setting", [][]string{{meta, partition("t-0", idA)}}, options{configs: []string{"t:retention.ms=x"}}, "Invalid value x for configuration retention.ms"},
+		{"no directory of Kafka", [][]string{{"holiday.jpg: "}}, options{}, "no data directory of Kafka"},
 		{"no setting", [][]string{{meta}}, options{configs: []string{"t"}}, "want TOPIC:key=value"},
 		{"no retention", [][]string{{meta}}, options{retention: "maybe"}, "want forever or broker"},
 	} {
@@ -114,6 +116,25 @@ func TestRefusals(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dirs[0], broker.StoreFile)); err == nil {
 			t.Errorf("%s: a store was made", c.name)
 		}
+	}
+}
+
+func TestRunningBrokerIsRefused(t *testing.T) {
+	first, second := dataDir(t, meta, partition("t-0", idA)), dataDir(t, meta)
+	held, err := vfs.OS.Lock(filepath.Join(second, ".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs := []string{first, second}
+	err = options{retention: "forever"}.run(context.Background(), &bytes.Buffer{}, dirs)
+	if err == nil || err.Error() != "a broker runs on "+second+"; stop it first" {
+		t.Error(err)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := (options{retention: "forever"}).run(context.Background(), &bytes.Buffer{}, dirs); err != nil {
+		t.Error(err)
 	}
 }
 
