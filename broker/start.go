@@ -192,6 +192,9 @@ func (b *Broker) startController(ctx context.Context) error {
 		return err
 	}
 	b.services.Controller = started
+	if b.config.Embedded() {
+		b.warnOfStrays()
+	}
 	return nil
 }
 

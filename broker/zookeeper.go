@@ -17,7 +17,7 @@ import (
 // touched: a directory of another cluster must be refused. Without ZooKeeper there is nothing to connect to.
 func (b *Broker) connectStore(ctx context.Context) error {
 	if b.config.Embedded() {
-		b.clusterID = b.config.ClusterID()
+		b.clusterID = b.newClusterID()
 		return nil
 	}
 	if err := b.checkProtocol(); err != nil {

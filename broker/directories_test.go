@@ -1,0 +1,62 @@
+package broker
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/gregor-broker/gregor/broker/config"
+)
+
+// startLogged runs a broker on dir and stops it; it returns the cluster's id and the warnings.
+func startLogged(t *testing.T, dir string, env ...string) (clusterID string, warnings []string) {
+	t.Helper()
+	snapshot, _, err := config.Load(config.Sources{Env: env, Overrides: []string{"log.dirs=" + dir, "listeners=PLAINTEXT://127.0.0.1:0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, logged := observer.New(zapcore.WarnLevel)
+	b := New(Options{Config: snapshot, Logger: zap.New(core), Pipes: true})
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	clusterID = b.services.ClusterID
+	if err := b.Stop(nil); err != nil {
+		t.Error(err)
+	}
+	for _, entry := range logged.All() {
+		warnings = append(warnings, entry.Message)
+	}
+	return clusterID, warnings
+}
+
+// The cluster id of the environment, which container images set at every start, is for data that is new.
+func TestClusterIDOfTheEnvironment(t *testing.T) {
+	const first, second = "MkU3OEVBNTcwNTJENDM2Qg", "5L6g3nShT-eMCtK--X86sw"
+	dir := t.TempDir()
+	for _, start := range []struct {
+		env      string
+		warnings int
+	}{{first, 0}, {first, 0}, {second, 1}} {
+		id, warnings := startLogged(t, dir, "CLUSTER_ID="+start.env)
+		if id != first || len(warnings) != start.warnings {
+			t.Errorf("CLUSTER_ID=%s: the cluster is %s, warnings %q", start.env, id, warnings)
+		}
+	}
+}
+
+// Partitions that Kafka wrote and nobody imported are told of.
+func TestStraysAreToldOf(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "orders-0"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, warnings := startLogged(t, dir); len(warnings) != 1 || !strings.Contains(warnings[0], "gregor import "+dir) {
+		t.Errorf("warnings %q", warnings)
+	}
+}
