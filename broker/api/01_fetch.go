@@ -32,6 +32,7 @@ const (
 	fetchSoftLimits  = 3 // the first batch comes whole
 	fetchUnconverted = 4 // batches as they are stored
 	fetchZstd        = 10
+	fetchRack        = 11
 	fetchByID        = 13
 	fetchReplicaTag  = 15
 	fetchLeader      = 16
@@ -106,6 +107,7 @@ func (s *Services) fetchParams(c *Call, r *kmsg.FetchRequest, replicaID int32) r
 		MinBytes: min(int(r.MinBytes), maxBytes), MaxBytes: maxBytes,
 		HardLimit: r.Version < fetchSoftLimits, Committed: r.IsolationLevel == readCommitted,
 		RefuseZstdTopics: refusesZstd(s.Embedded, r.Version), Gone: c.Dead,
+		AnyReplica: r.Version >= fetchRack, Rack: r.Rack,
 	}
 }
 
@@ -123,7 +125,7 @@ func fetchEntries(image *metadata.Image, version int16, wanted []fetchsession.Pa
 		w, e := &wanted[i], &entries[i]
 		*e = replica.FetchEntry{
 			Topic: w.Topic, TopicID: log.TopicID(w.ID), Partition: w.Partition, CurrentLeaderEpoch: w.CurrentLeaderEpoch,
-			LastFetchedEpoch: w.LastFetchedEpoch, MaxBytes: int(w.MaxBytes), Offset: w.FetchOffset,
+			LastFetchedEpoch: w.LastFetchedEpoch, MaxBytes: int(w.MaxBytes), Offset: w.FetchOffset, LogStart: w.LogStartOffset,
 		}
 		topic, err := image.Topic(w.Topic), error(errUnknownPartition)
 		if version >= fetchByID {

@@ -1,6 +1,9 @@
 package api
 
 import (
+	"time"
+
+	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -8,7 +11,8 @@ import (
 // DeleteRecords moves the start of logs up, -1 to the high watermark, and answers where they begin now.
 // v1 throttling · v2 flexible.
 // Errors: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE, POLICY_VIOLATION without `delete` in cleanup.policy,
-// INVALID_TOPIC_EXCEPTION for internal topics, NOT_LEADER_OR_FOLLOWER. After KafkaApis.handleDeleteRecordsRequest.
+// INVALID_TOPIC_EXCEPTION for internal topics, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT when a live replica did not
+// follow in time. After KafkaApis.handleDeleteRecordsRequest.
 var deleteRecords = Entry{
 	Key: kmsg.DeleteRecords, ZooKeeper: v(0, 2), Kafka4: v(0, 2),
 	Access: on(kmsg.ACLResourceTypeTopic, kmsg.ACLOperationDelete), Cost: 16, Runs: onHandler,
@@ -18,23 +22,39 @@ var deleteRecords = Entry{
 func serveDeleteRecords(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.DeleteRecordsRequest)
 	image := s.Metadata.Image()
+	var entries []replica.DeleteEntry
+	for _, asked := range r.Topics {
+		for _, ap := range asked.Partitions {
+			e := replica.DeleteEntry{Topic: asked.Topic, Partition: ap.Partition, Offset: ap.Offset}
+			if image.Partition(asked.Topic, ap.Partition) == nil {
+				e.Err = errUnknownPartition
+			}
+			entries = append(entries, e)
+		}
+	}
+	timeout := time.Duration(r.TimeoutMillis) * time.Millisecond
+	s.Replicas.DeleteRecords(timeout, entries, func(results []replica.DeleteResult) {
+		c.Reply(s.deleteRecordsResponse(c, r, results))
+	})
+}
+
+// deleteRecordsResponse puts the answer together; the results are in the order of the request's partitions.
+func (s *Services) deleteRecordsResponse(c *Call, r *kmsg.DeleteRecordsRequest, results []replica.DeleteResult) *kmsg.DeleteRecordsResponse {
 	response := kmsg.NewPtrDeleteRecordsResponse()
 	for _, asked := range r.Topics {
 		t := kmsg.NewDeleteRecordsResponseTopic()
 		t.Topic = asked.Topic
 		for _, ap := range asked.Partitions {
+			result := &results[0]
+			results = results[1:]
 			p := kmsg.NewDeleteRecordsResponseTopicPartition()
-			p.Partition, p.LowWatermark = ap.Partition, -1
-			err := error(errUnknownPartition)
-			if image.Partition(asked.Topic, ap.Partition) != nil {
-				p.LowWatermark, err = s.Replicas.DeleteRecords(asked.Topic, ap.Partition, ap.Offset)
-			}
-			if p.ErrorCode = c.Code(err); p.ErrorCode == kerr.UnknownServerError.Code {
-				s.logUnexpected(c, "delete records", asked.Topic, ap.Partition, err)
+			p.Partition, p.LowWatermark = ap.Partition, result.LowWatermark
+			if p.ErrorCode = c.Code(result.Err); p.ErrorCode == kerr.UnknownServerError.Code {
+				s.logUnexpected(c, "delete records", asked.Topic, ap.Partition, result.Err)
 			}
 			t.Partitions = append(t.Partitions, p)
 		}
 		response.Topics = append(response.Topics, t)
 	}
-	c.Reply(response)
+	return response
 }

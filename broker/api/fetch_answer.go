@@ -30,7 +30,7 @@ func (f *fetching) answer(results []replica.FetchResult) {
 		r := &results[i]
 		told[i] = fetchsession.Result{
 			RecordBytes: r.Records.Size(), HighWatermark: r.HighWatermark, LogStartOffset: r.LogStartOffset,
-			Code: f.call.Code(r.Err), Always: r.Diverging != nil,
+			Code: f.call.Code(r.Err), Always: r.Diverging != nil || r.Preferred != replica.NoPreference,
 		}
 	}
 	var response fetchenc.Response
@@ -74,7 +74,7 @@ func (f *fetching) fill(response *fetchenc.Response, results []replica.FetchResu
 func (f *fetching) partition(response *fetchenc.Response, e *replica.FetchEntry, r *replica.FetchResult, code int16) fetchenc.Partition {
 	p := fetchenc.Partition{
 		Partition: e.Partition, ErrorCode: code, HighWatermark: r.HighWatermark, LastStableOffset: r.LastStable,
-		LogStartOffset: r.LogStartOffset, PreferredReadReplica: -1, Records: r.Records,
+		LogStartOffset: r.LogStartOffset, PreferredReadReplica: r.Preferred, Records: r.Records,
 	}
 	if r.Aborted != nil {
 		p.AbortedTransactions = abortedTransactions(r.Aborted)

@@ -1,9 +1,11 @@
 package replica
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gregor-broker/gregor/broker/purgatory"
+	"github.com/gregor-broker/gregor/broker/replica/insync"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/record"
 	"github.com/gregor-broker/gregor/wire/payload"
@@ -25,11 +27,17 @@ type FetchParams struct {
 	// (Fetch v0 to v2). Without it the first non-empty partition answers at least one batch (KIP-74).
 	HardLimit bool
 	Committed bool // read_committed
+	// AnyReplica says that the client may be served by a follower, and be sent to one (KIP-392).
+	AnyReplica bool
+	Rack       string // of the client; "" when unknown
 	// RefuseZstdTopics is for clients that may not know zstd. It goes by the topic's compression.type alone: zstd batches
 	// elsewhere pass as they are (KIP-110).
 	RefuseZstdTopics bool
 	// Gone says that the client is no longer there, so that waiting can end. May be nil.
 	Gone func() bool
+
+	at    time.Duration // monotonic time of arrival
+	first bool          // this is the first look, which tells how far a follower is
 }
 
 // FetchEntry is what is wanted of one partition.
@@ -41,6 +49,7 @@ type FetchEntry struct {
 	LastFetchedEpoch   int32 // -1: not to be checked
 	MaxBytes           int
 	Offset             int64
+	LogStart           int64 // a follower's
 	Err                error // already refused, for this reason
 
 	partition *Partition // once looked up
@@ -55,6 +64,15 @@ type FetchResult struct {
 	Aborted        []log.AbortedTxn // nil unless read_committed
 	Records        payload.Part     // its file is to be released by the receiver
 	Diverging      *EpochEnd        // the client's records end differently: it must truncate
+	Preferred      int32            // broker from which the client should read instead; NoPreference
+}
+
+// NoPreference is the preferred replica where the client is at the right one.
+const NoPreference = -1
+
+// refusal is the result of an entry that failed.
+func refusal(err error) FetchResult {
+	return FetchResult{Err: err, HighWatermark: -1, LastStable: -1, LogStartOffset: -1, Preferred: NoPreference}
 }
 
 // EpochEnd is a leader epoch and the offset after its last record; -1 and -1 when neither is known.
@@ -67,7 +85,11 @@ type EpochEnd struct {
 // with the results, at once or later. It owns entries until then.
 func (m *Manager) Fetch(p FetchParams, entries []FetchEntry, done func([]FetchResult)) {
 	results := make([]FetchResult, len(entries))
-	if m.read(&p, entries, results) || p.MaxWait <= 0 {
+	p.at = m.clock.Monotonic()
+	p.first = true
+	answer := m.read(&p, entries, results)
+	p.first = false
+	if answer || p.MaxWait <= 0 {
 		done(results)
 		return
 	}
@@ -98,17 +120,17 @@ func (m *Manager) read(p *FetchParams, entries []FetchEntry, results []FetchResu
 	minOne := !p.HardLimit
 	for i := range entries {
 		e, r := &entries[i], &results[i]
-		*r = FetchResult{Err: e.Err, HighWatermark: -1, LastStable: -1, LogStartOffset: -1}
+		*r = refusal(e.Err)
 		if e.Err != nil {
 			continue
 		}
 		readable = true
 		if err := m.readOne(p, e, min(left, e.MaxBytes), minOne, r); err != nil {
-			*r = FetchResult{Err: err, HighWatermark: -1, LastStable: -1, LogStartOffset: -1}
+			*r = refusal(err)
 			answer = true
 			continue
 		}
-		if r.Diverging != nil {
+		if r.Diverging != nil || r.Preferred != NoPreference {
 			answer = true
 		}
 		if n := r.Records.Size(); n > 0 {
@@ -128,7 +150,8 @@ func (m *Manager) readOne(p *FetchParams, e *FetchEntry, maxBytes int, minOne bo
 			return err
 		}
 	}
-	if _, err := e.allowed(p); err != nil {
+	role, err := e.allowed(p)
+	if err != nil {
 		return err
 	}
 	l := e.partition.log
@@ -146,9 +169,24 @@ func (m *Manager) readOne(p *FetchParams, e *FetchEntry, maxBytes int, minOne bo
 			return nil
 		}
 	}
+	if r.Preferred = e.partition.preferred(p, role, e.Offset); r.Preferred != NoPreference {
+		b := l.Bounds()
+		r.HighWatermark, r.LastStable, r.LogStartOffset = b.HighWatermark, b.Stable, b.Start
+		return nil
+	}
 	got, err := l.Read(e.Offset, max(0, maxBytes), p.isolation(), minOne)
 	if err != nil {
 		return err
+	}
+	if p.ReplicaID >= 0 && p.first {
+		x := insync.Fetch{Offset: e.Offset, LogStart: e.LogStart, LeaderEnd: got.End, At: p.at}
+		if err := e.partition.fetchedBy(p.ReplicaID, e.CurrentLeaderEpoch, &x); err != nil {
+			if got.Part.File != nil {
+				got.Part.File.Release()
+			}
+			return err
+		}
+		got.HighWatermark = l.Bounds().HighWatermark // the fetch may have moved it
 	}
 	r.HighWatermark, r.LastStable, r.LogStartOffset, r.Records = got.HighWatermark, got.Stable, got.Start, got.Part
 	if p.Committed {
@@ -170,15 +208,20 @@ func (p *FetchParams) isolation() log.Isolation {
 	return log.HighWatermark
 }
 
-// allowed returns the role in which the partition may be read. A follower must be one of the partition's replicas.
+// allowed returns the role in which the partition may be read: that of its leader, or of any replica for those who may
+// read from a follower. A follower must be one of the partition's replicas.
 func (e *FetchEntry) allowed(p *FetchParams) (*role, error) {
-	r, err := e.partition.leading(e.CurrentLeaderEpoch)
+	find := e.partition.leading
+	if p.ReplicaID == Debugger || p.ReplicaID == Consumer && p.AnyReplica {
+		find = e.partition.holding
+	}
+	r, err := find(e.CurrentLeaderEpoch)
 	switch {
 	case err == ErrUnknownPartition && e.TopicID != log.TopicID{}:
 		return nil, ErrUnknownTopicID
 	case err != nil:
 		return nil, err
-	case p.ReplicaID < 0:
+	case p.ReplicaID < 0 || slices.Contains(r.replicas, p.ReplicaID) && p.ReplicaID != r.leader:
 		return r, nil
 	case e.CurrentLeaderEpoch >= 0:
 		return nil, ErrUnknownEpoch

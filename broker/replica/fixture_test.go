@@ -226,3 +226,14 @@ func sleep(d time.Duration) {
 	c, _ := clock.System.NewTimer(d)
 	<-c
 }
+
+// deleteRecords deletes, and returns the result, which must come at once.
+func (f *fixture) deleteRecords(topic string, partition int32, to int64) (int64, error) {
+	f.t.Helper()
+	var got []DeleteResult
+	f.DeleteRecords(time.Minute, []DeleteEntry{{Topic: topic, Partition: partition, Offset: to}}, func(rs []DeleteResult) { got = rs })
+	if got == nil {
+		f.t.Fatal("the deletion was not answered at once")
+	}
+	return got[0].LowWatermark, got[0].Err
+}

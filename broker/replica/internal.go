@@ -62,7 +62,7 @@ func (t *InternalLog) Append(p, leaderEpoch int32, b record.Batch) (end int64, e
 		return -1, errRecordsTooLarge
 	}
 	checked := record.Trusted(b)
-	a, err := partition.log.Append(&checked, leaderEpoch)
+	a, err := partition.appendLeading(&checked, leaderEpoch)
 	if err != nil {
 		return -1, err
 	}

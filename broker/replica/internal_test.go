@@ -81,7 +81,7 @@ func TestReplayOfManyBatches(t *testing.T) {
 	for _, n := range sizes {
 		f.mustPut("t", 0, batch(t, record.None, strings.Repeat("v", n/2), 1, 2))
 	}
-	if _, err := f.DeleteRecords("t", 0, 3); err != nil {
+	if _, err := f.deleteRecords("t", 0, 3); err != nil {
 		t.Fatal(err)
 	}
 	next := int64(2)

@@ -8,18 +8,22 @@
 package replica
 
 import (
+	"cmp"
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/gregor-broker/gregor/broker/purgatory"
+	"github.com/gregor-broker/gregor/broker/replica/fetcher"
+	"github.com/gregor-broker/gregor/broker/replica/insync"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/wire/clock"
 )
 
-// Options are what a Manager works with. Known, MinISR, ConfigFor and OnLeader may be nil.
+// Options are what a Manager works with. Functions may be nil except Pool; a single node needs nothing from Peers on.
 type Options struct {
 	BrokerID int32
 	Logs     *log.Manager
@@ -36,6 +40,41 @@ type Options struct {
 	// OnLeader is told, after the order that caused it, that this broker began or ceased to lead a partition. Calls come
 	// one at a time, in the order of the orders.
 	OnLeader func(tp log.TopicPartition, leaderEpoch int32, leader bool)
+
+	// Peers makes a connection to a broker, which need not be known to live yet. Without it nothing is followed.
+	Peers func(broker int32, clientID string) fetcher.Client
+	// BrokerEpoch is that of this broker's registration, -1 while it has none.
+	BrokerEpoch func() int64
+	// AliveBroker says whether a broker is registered, so that it may join an ISR.
+	AliveBroker func(id int32) bool
+	// AlterPartition proposes an ISR to the controller. It must not block, nor call done before it returns; done is
+	// called once, with the answer, as soon as there is one.
+	AlterPartition func(p insync.Proposal, done func(insync.Outcome))
+	// NearReplica chooses for a consumer in a rack the broker that it should read from, among the leader (the first)
+	// and the in-sync followers that have its offset (replica.selector.class). Nil: the leader.
+	NearReplica func(rack string, candidates []Candidate) int32
+
+	ReplicaLagMax time.Duration // replica.lag.time.max.ms; 0: 30 s
+	Fetchers      int           // num.replica.fetchers; 0: 1
+	Fetch         FetchSettings
+}
+
+// FetchSettings are how followers fetch. Zero values mean Kafka's defaults.
+type FetchSettings struct {
+	MaxWait            time.Duration // replica.fetch.wait.max.ms; 500 ms
+	MinBytes           int32         // replica.fetch.min.bytes; 1
+	MaxBytes           int32         // replica.fetch.response.max.bytes; 10 MiB
+	PartitionBytes     int32         // replica.fetch.max.bytes; 1 MiB
+	Backoff            time.Duration // replica.fetch.backoff.ms; 1 s
+	Version            int16         // of Fetch; 17
+	ListOffsetsVersion int16         // 9
+}
+
+func (s *FetchSettings) fill() {
+	s.MaxWait = cmp.Or(s.MaxWait, 500*time.Millisecond)
+	s.MinBytes, s.MaxBytes, s.PartitionBytes = cmp.Or(s.MinBytes, 1), cmp.Or(s.MaxBytes, 10<<20), cmp.Or(s.PartitionBytes, 1<<20)
+	s.Backoff = cmp.Or(s.Backoff, time.Second)
+	s.Version, s.ListOffsetsVersion = cmp.Or(s.Version, 17), cmp.Or(s.ListOffsetsVersion, 9)
 }
 
 // Manager holds the partitions. Safe for concurrent use.
@@ -45,6 +84,8 @@ type Manager struct {
 	clock     clock.Clock
 	logger    *zap.Logger
 	purgatory *purgatory.Purgatory
+	fetchers  *fetcher.Set // nil on a single node
+	lagging   lagCheck
 
 	// topics is replaced whole when partitions come or go, so that looking one up costs no lock.
 	topics atomic.Pointer[map[string][]*Partition] // [partition], nil where none is held
@@ -71,13 +112,44 @@ func New(o Options) *Manager {
 	if o.OnLeader == nil {
 		o.OnLeader = func(log.TopicPartition, int32, bool) {}
 	}
+	if o.BrokerEpoch == nil {
+		o.BrokerEpoch = func() int64 { return -1 }
+	}
+	if o.AliveBroker == nil {
+		o.AliveBroker = func(int32) bool { return true }
+	}
+	o.ReplicaLagMax = cmp.Or(o.ReplicaLagMax, 30*time.Second)
+	o.Fetch.fill()
 	m := &Manager{options: o, logs: o.Logs, clock: o.Clock, logger: o.Logger, purgatory: purgatory.New(o.Clock, o.Pool)}
 	m.topics.Store(&map[string][]*Partition{})
+	if o.Peers != nil {
+		m.fetchers = fetcher.NewSet(m.fetcherOptions())
+	}
+	if o.AlterPartition != nil {
+		m.startLagCheck()
+	}
 	return m
 }
 
-// Close answers what waits and lets nothing wait any more. The logs are not its own to close.
-func (m *Manager) Close() { m.purgatory.Close() }
+func (m *Manager) fetcherOptions() fetcher.Options {
+	o, f := &m.options, &m.options.Fetch
+	return fetcher.Options{
+		Settings: fetcher.Settings{
+			BrokerID: o.BrokerID, BrokerEpoch: o.BrokerEpoch, MaxWait: f.MaxWait, MinBytes: f.MinBytes, MaxBytes: f.MaxBytes,
+			PartitionBytes: f.PartitionBytes, Backoff: f.Backoff, FetchVersion: f.Version, ListOffsetsVersion: f.ListOffsetsVersion,
+		},
+		Fetchers: o.Fetchers, Dial: o.Peers, Clock: o.Clock, Logger: o.Logger,
+	}
+}
+
+// Close ends the fetchers, answers what waits and lets nothing wait any more. The logs are not its own to close.
+func (m *Manager) Close() {
+	m.stopLagCheck()
+	if m.fetchers != nil {
+		m.fetchers.Close()
+	}
+	m.purgatory.Close()
+}
 
 // ConfigChanged makes the partitions of a topic take its current configuration.
 func (m *Manager) ConfigChanged(topic string) {

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/log"
 )
 
@@ -42,7 +41,11 @@ func (m *Manager) Offset(q *OffsetQuery) (Offset, error) {
 	if err != nil {
 		return noOffset, err
 	}
-	r, err := p.leading(q.CurrentLeaderEpoch)
+	find := p.leading
+	if q.ReplicaID == Debugger {
+		find = p.holding
+	}
+	r, err := find(q.CurrentLeaderEpoch)
 	if err != nil {
 		return noOffset, err
 	}
@@ -122,30 +125,6 @@ func below(offsets []int64, hw int64) []int64 {
 		return offsets
 	}
 	return append([]int64{hw}, offsets[n:]...)
-}
-
-// DeleteRecords moves a partition's log start up to offset, -1 for the high watermark, and returns the low watermark:
-// the least log start of all replicas.
-func (m *Manager) DeleteRecords(topic string, partition int32, offset int64) (lowWatermark int64, err error) {
-	if metadata.IsInternal(topic) {
-		return -1, ErrInternalTopic
-	}
-	p, err := m.lookup(topic, log.TopicID{}, partition)
-	if err != nil {
-		return -1, err
-	}
-	if _, err := p.leading(-1); err != nil {
-		return -1, err
-	}
-	if offset < -1 {
-		return -1, log.ErrOffsetOutOfRange
-	}
-	start, err := p.log.DeleteRecords(offset)
-	if err != nil {
-		return -1, err
-	}
-	p.fetches.Notify() // one that waits below the new start waits in vain
-	return start, nil
 }
 
 // EpochEnd returns the largest leader epoch that is not above the given one, and where its records end; -1 and -1 when

@@ -140,7 +140,7 @@ func TestS3(t *testing.T) {
 		{"__consumer_offsets", 0, 0, -1, kerr.InvalidTopicException},
 		{"t", 9, 0, -1, kerr.UnknownTopicOrPartition},
 	} {
-		low, err := f.DeleteRecords(c.topic, c.partition, c.to)
+		low, err := f.deleteRecords(c.topic, c.partition, c.to)
 		if c.want == nil && err != nil || c.want != nil && !errors.Is(err, c.want) || low != c.low {
 			t.Errorf("%s-%d to %d: %d, %v; want %d, %v", c.topic, c.partition, c.to, low, err, c.low, c.want)
 		}
@@ -157,7 +157,7 @@ func TestS3(t *testing.T) {
 	if r := f.get(look(), from("t", 0, 2))[0]; !errors.Is(r.Err, kerr.OffsetOutOfRange) {
 		t.Errorf("fetch at 2: %v", r.Err)
 	}
-	if low, err := f.DeleteRecords("t", 0, -1); low != 10 || err != nil || start() != 10 {
+	if low, err := f.deleteRecords("t", 0, -1); low != 10 || err != nil || start() != 10 {
 		t.Errorf("everything: %d, %v, start %d", low, err, start())
 	}
 	if r := f.mustPut("t", 0, one(t, "v")); r.BaseOffset != 10 || r.LogStartOffset != 10 {

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
+	"github.com/gregor-broker/gregor/broker/replica/fetcher"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/wire/errcode"
 )
@@ -27,6 +28,9 @@ type change struct {
 	led   bool // before
 	next  *role
 	err   error
+
+	// outdated says that the store has a newer state than the order, whose own order will come: nothing is done then.
+	outdated bool
 }
 
 // LeaderAndISR carries out a controller's order that this broker lead or follow partitions, creating the logs that are
@@ -54,7 +58,6 @@ func (m *Manager) LeaderAndISR(r *kmsg.LeaderAndISRRequest) *kmsg.LeaderAndISRRe
 		changes[i].err = m.admit(&changes[i])
 	}
 	m.createLogs(changes)
-	m.assignEpochs(changes)
 	m.apply(changes)
 	return leaderAndISRResponse(r, changes)
 }
@@ -83,6 +86,7 @@ func (m *Manager) admit(c *change) error {
 	if c.p = m.find(c.tp.Topic, c.tp.Partition); c.p != nil {
 		old := c.p.role.Load()
 		current, c.led = old.leaderEpoch, old.leads
+		c.outdated = c.state.ZKVersion < old.partitionEpoch
 		if c.id != (log.TopicID{}) && c.p.id != (log.TopicID{}) && c.id != c.p.id {
 			return log.ErrInconsistentTopicID
 		}
@@ -126,36 +130,65 @@ func (m *Manager) createLogs(changes []change) {
 	}
 }
 
-// assignEpochs notes in the logs where the epochs begin in which this broker leads, before it serves in them.
-func (m *Manager) assignEpochs(changes []change) {
-	for i := range changes {
-		if c := &changes[i]; c.err == nil && c.next.leads {
-			c.next.epochStart = c.p.log.Bounds().End
-			c.err = c.p.log.AssignEpoch(c.next.leaderEpoch)
-		}
-	}
-}
-
-// apply gives the partitions their roles, publishes the new ones and tells about leaderships.
+// apply gives the partitions their roles, publishes the new ones, has followers fetch and tells about leaderships.
 func (m *Manager) apply(changes []change) {
 	var news []*Partition
 	for i := range changes {
 		c := &changes[i]
-		if c.err != nil {
+		if c.err == nil && !c.outdated {
+			c.err = c.p.take(c.next)
+		}
+		switch {
+		case c.err != nil:
 			m.logger.Warn("a partition could not take its role", zap.String("topic", c.tp.Topic),
 				zap.Int32("partition", c.tp.Partition), zap.Int32("leader_epoch", c.state.LeaderEpoch), zap.Error(c.err))
-			continue
-		}
-		c.p.become(c.next)
-		if c.isNew {
+		case c.isNew:
 			news = append(news, c.p)
 		}
 	}
 	m.host(news)
+	m.fetch(changes)
 	for i := range changes {
-		if c := &changes[i]; c.err == nil && (c.led || c.next.leads) {
+		if c := &changes[i]; c.err == nil && !c.outdated && (c.led || c.next.leads) {
 			m.options.OnLeader(c.tp, c.next.leaderEpoch, c.next.leads)
 		}
+	}
+}
+
+// take gives a partition its role and wakes who waited under the old one.
+func (p *Partition) take(r *role) error {
+	if r.leads {
+		if err := p.lead(r); err != nil {
+			return err
+		}
+	} else {
+		p.follow(r)
+	}
+	p.roleChanged()
+	return nil
+}
+
+// fetch has the followers among the changed partitions fetch from their leaders, and nobody else.
+func (m *Manager) fetch(changes []change) {
+	if m.fetchers == nil {
+		return
+	}
+	follow := map[int32][]fetcher.Assignment{}
+	var forget []log.TopicPartition
+	for i := range changes {
+		switch c := &changes[i]; {
+		case c.err != nil || c.outdated:
+		case c.next.leads || c.next.leader < 0:
+			forget = append(forget, c.tp)
+		default:
+			follow[c.next.leader] = append(follow[c.next.leader], fetcher.Assignment{
+				TopicPartition: c.tp, TopicID: c.p.id, LeaderEpoch: c.next.leaderEpoch, Replica: &follower{c.p},
+			})
+		}
+	}
+	m.fetchers.Forget(forget)
+	for leader, assignments := range follow {
+		m.fetchers.Follow(leader, assignments)
 	}
 }
 
@@ -207,7 +240,7 @@ func (m *Manager) StopReplica(r *kmsg.StopReplicaRequest) *kmsg.StopReplicaRespo
 	}
 	m.orders.controllerEpoch = r.ControllerEpoch
 	var gone []*Partition
-	var logs []log.TopicPartition
+	var stopped, logs []log.TopicPartition
 	for _, s := range stopsOf(r) {
 		answer := kmsg.NewStopReplicaResponsePartition()
 		answer.Topic, answer.Partition = s.tp.Topic, s.tp.Partition
@@ -216,12 +249,17 @@ func (m *Manager) StopReplica(r *kmsg.StopReplicaRequest) *kmsg.StopReplicaRespo
 		case p != nil && s.epoch >= 0 && s.epoch < p.role.Load().leaderEpoch:
 			answer.ErrorCode = kerr.FencedLeaderEpoch.Code
 		case s.remove:
-			logs = append(logs, s.tp)
+			stopped, logs = append(stopped, s.tp), append(logs, s.tp)
 			if p != nil {
 				gone = append(gone, p)
 			}
+		default:
+			stopped = append(stopped, s.tp)
 		}
 		response.Partitions = append(response.Partitions, answer)
+	}
+	if m.fetchers != nil {
+		m.fetchers.Forget(stopped)
 	}
 	m.remove(gone, logs)
 	return response
@@ -254,7 +292,8 @@ func (m *Manager) remove(gone []*Partition, logs []log.TopicPartition) {
 	m.drop(gone)
 	for _, p := range gone {
 		old := p.role.Load()
-		p.become(&role{deleted: true, leader: -1, leaderEpoch: old.leaderEpoch})
+		p.follow(&role{deleted: true, leader: -1, leaderEpoch: old.leaderEpoch})
+		p.roleChanged()
 		if old.leads {
 			m.options.OnLeader(p.tp, old.leaderEpoch, false)
 		}

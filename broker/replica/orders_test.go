@@ -21,28 +21,6 @@ func codes(r *kmsg.LeaderAndISRResponse) []int16 {
 	return cs
 }
 
-func TestHighWatermark(t *testing.T) {
-	for _, c := range []struct {
-		ends []int64
-		want int64
-	}{{[]int64{5}, 5}, {[]int64{9, 7, 8}, 7}, {[]int64{9, unknownEnd}, unknownEnd}} {
-		if got := highWatermark(c.ends); got != c.want {
-			t.Errorf("of %v: %d, want %d", c.ends, got, c.want)
-		}
-	}
-}
-
-func TestEnoughInSync(t *testing.T) {
-	for _, c := range []struct {
-		isr, replicas, min int
-		want               bool
-	}{{1, 1, 1, true}, {1, 3, 2, false}, {2, 3, 2, true}, {1, 1, 2, true}, {2, 2, 3, true}, {1, 2, 3, false}} {
-		if got := enoughInSync(c.isr, c.replicas, c.min); got != c.want {
-			t.Errorf("%d of %d in sync, min.insync.replicas %d: %v", c.isr, c.replicas, c.min, got)
-		}
-	}
-}
-
 func TestLeaderAndISR(t *testing.T) {
 	f := newFixture(t)
 	f.epoch = 5

@@ -1,30 +1,42 @@
 package replica
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/gregor-broker/gregor/broker/purgatory"
+	"github.com/gregor-broker/gregor/broker/replica/insync"
 	"github.com/gregor-broker/gregor/log"
 )
 
 // Partition is one partition that this broker holds. Safe for concurrent use. A deleted partition never comes back: a
 // topic created again under its name gets new Partitions, so nothing of the old one can leak into them.
+//
+// The locks are taken in this order: writing, mu, the log's own. Whoever changes the log holds
+// writing to read, after a look at the role; a role changes with writing held to write. So nothing is written under a
+// role that is over: not by a deposed leader, nor by a fetcher that followed another one.
 type Partition struct {
 	manager *Manager
 	tp      log.TopicPartition
 	id      log.TopicID
 	log     *log.Log
-	role    atomic.Pointer[role]
 	minISR  atomic.Int32
+	writing sync.RWMutex
+	role    atomic.Pointer[role] // stored with mu held
+
+	mu struct {
+		sync.Mutex
+		leader   insync.Leader // while this broker leads
+		proposal int64         // number of the last one
+	}
 
 	fetches purgatory.List // wait for more bytes, or the end of the leadership
 	acks    purgatory.List // wait for the high watermark, or the end of the leadership
+	starts  purgatory.List // wait for the low watermark, or the end of the leadership
 	watched watchers       // the coordinators'
 }
 
-// role is what the controller last said about a partition. Immutable.
+// role is what the controller last said about a partition, and what it agreed to. Immutable.
 type role struct {
 	leads          bool // this broker is the leader
 	deleted        bool
@@ -33,24 +45,24 @@ type role struct {
 	partitionEpoch int32 // version of the partition's state in the store
 	epochStart     int64 // log end when this broker became leader of the epoch
 	isr, replicas  []int32
+	maximalISR     int // members of the ISR and of the one that is proposed
 }
 
-// unknownEnd is the log end of an in-sync follower that has not fetched yet: it holds the high watermark where it is.
-const unknownEnd = -1
-
-// highWatermark is the offset up to which every in-sync replica has the log, given their log ends.
-func highWatermark(ends []int64) int64 { return slices.Min(ends) }
-
-// enoughInSync says whether acks=-1 can be kept. Kafka never asks for more replicas than a partition has
-// (Partition.effectiveMinIsr).
-func enoughInSync(isr, replicas, minISR int) bool { return isr >= min(minISR, replicas) }
-
 func (p *Partition) enoughInSync(r *role) bool {
-	return enoughInSync(len(r.isr), len(r.replicas), int(p.minISR.Load()))
+	return insync.EnoughInSync(len(r.isr), len(r.replicas), int(p.minISR.Load()))
 }
 
 // leading returns the role if this broker leads the partition in the given epoch (-1: whichever), else the error.
 func (p *Partition) leading(epoch int32) (*role, error) {
+	r, err := p.holding(epoch)
+	if err == nil && !r.leads {
+		return nil, ErrNotLeader
+	}
+	return r, err
+}
+
+// holding is leading for those who may read from a follower too.
+func (p *Partition) holding(epoch int32) (*role, error) {
 	r := p.role.Load()
 	switch {
 	case r.deleted:
@@ -59,8 +71,6 @@ func (p *Partition) leading(epoch int32) (*role, error) {
 		return nil, ErrFencedEpoch
 	case epoch >= 0 && epoch > r.leaderEpoch:
 		return nil, ErrUnknownEpoch
-	case !r.leads:
-		return nil, ErrNotLeader
 	}
 	return r, nil
 }
@@ -68,39 +78,77 @@ func (p *Partition) leading(epoch int32) (*role, error) {
 // advance moves the high watermark as far as the in-sync replicas allow, and wakes who waits for that.
 func (p *Partition) advance() {
 	if p.moveHighWatermark() {
-		p.acks.Notify()
-		p.fetches.Notify()
-		p.watched.notify(p)
+		p.moved()
 	}
 }
 
-// moveHighWatermark is advance without waking anybody. It does not move while too few replicas are in sync, as in
-// Kafka since 3.7.
-func (p *Partition) moveHighWatermark() bool {
-	r := p.role.Load()
-	if !r.leads || !p.enoughInSync(r) {
-		return false
-	}
-	end := p.log.Bounds().End
-	if len(r.isr) == 1 {
-		return p.log.AdvanceHighWatermark(end)
-	}
-	ends := make([]int64, len(r.isr))
-	for i, id := range r.isr {
-		ends[i] = unknownEnd
-		if id == p.manager.options.BrokerID {
-			ends[i] = end
-		}
-	}
-	return p.log.AdvanceHighWatermark(highWatermark(ends))
-}
-
-// become takes a new role and wakes who waited under the old one.
-func (p *Partition) become(r *role) {
-	p.role.Store(r)
-	p.advance()
+// moved wakes who waits for the high watermark.
+func (p *Partition) moved() {
 	p.acks.Notify()
 	p.fetches.Notify()
+	p.watched.notify(p)
+}
+
+// moveHighWatermark is advance without waking anybody.
+func (p *Partition) moveHighWatermark() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.raise()
+}
+
+// raise is moveHighWatermark. The caller holds mu.
+func (p *Partition) raise() bool {
+	if !p.role.Load().leads {
+		return false
+	}
+	e := p.env()
+	return p.log.AdvanceHighWatermark(p.mu.leader.HighWatermark(&e))
+}
+
+// env is the moment at which something is decided.
+func (p *Partition) env() insync.Env {
+	o := &p.manager.options
+	b := p.log.Bounds()
+	return insync.Env{
+		Now: p.manager.clock.Monotonic(), MaxLag: o.ReplicaLagMax, End: b.End, HighWatermark: b.HighWatermark,
+		MinISR: int(p.minISR.Load()), Alive: o.AliveBroker,
+	}
+}
+
+// lead makes this broker the leader of an epoch: that is noted in the log before anything is written in it.
+func (p *Partition) lead(r *role) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	r.epochStart = p.log.Bounds().End
+	if err := p.log.AssignEpoch(r.leaderEpoch); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old := p.role.Load()
+	p.mu.leader.Elect(insync.Assignment{
+		Self: r.leader, LeaderEpoch: r.leaderEpoch, PartitionEpoch: r.partitionEpoch, Replicas: r.replicas, ISR: r.isr,
+	}, old != nil && old.leads, r.epochStart, p.manager.clock.Monotonic())
+	r.maximalISR = len(r.isr)
+	p.role.Store(r)
+	p.raise()
+	return nil
+}
+
+// follow makes this broker a follower, or one that holds the partition no longer.
+func (p *Partition) follow(r *role) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.leader = insync.Leader{}
+	p.role.Store(r)
+}
+
+// roleChanged wakes who waited under the old role.
+func (p *Partition) roleChanged() {
+	p.moved()
+	p.starts.Notify()
 }
 
 // watchers are told when the high watermark moves.

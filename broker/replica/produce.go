@@ -6,6 +6,7 @@ import (
 
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/purgatory"
+	"github.com/gregor-broker/gregor/broker/replica/insync"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/record"
 )
@@ -110,13 +111,26 @@ func (m *Manager) append(p *ProduceParams, e *ProduceEntry, nowMs int64, r *Prod
 	if checked.Batch == nil {
 		return
 	}
-	a, err := l.Append(&checked, role.leaderEpoch)
+	a, err := partition.appendLeading(&checked, role.leaderEpoch)
 	if err != nil {
 		r.Err, r.LogStartOffset = err, l.Bounds().Start
 		return
 	}
 	r.BaseOffset, r.LogAppendTime, r.LogStartOffset = a.BaseOffset, a.LogAppendTime, a.LogStartOffset
 	r.partition, r.epoch, r.end = partition, role.leaderEpoch, a.LastOffset+1
+}
+
+// appendLeading appends as the leader in an epoch, if that is not over.
+func (p *Partition) appendLeading(c *record.Checked, epoch int32) (log.Appended, error) {
+	p.writing.RLock()
+	defer p.writing.RUnlock()
+	switch r, err := p.leading(-1); {
+	case err != nil:
+		return log.Appended{}, err
+	case r.leaderEpoch != epoch:
+		return log.Appended{}, ErrNotLeader
+	}
+	return p.log.Append(c, epoch)
 }
 
 // writable returns the partition of an entry if it may be written to.
@@ -208,7 +222,7 @@ func (r *ProduceResult) settle() bool {
 		r.fail(ErrNotLeader)
 	case !committed:
 		return false
-	case !r.partition.enoughInSync(role):
+	case !insync.EnoughInSync(role.maximalISR, len(role.replicas), int(r.partition.minISR.Load())):
 		r.fail(ErrNotEnoughReplicasAfterAppend)
 	default:
 		r.partition = nil

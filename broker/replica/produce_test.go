@@ -201,7 +201,7 @@ func TestAcksAllWaits(t *testing.T) {
 			p.log.AdvanceHighWatermark(1)
 			p.minISR.Store(2)
 			r := *p.role.Load()
-			r.isr = r.isr[:1]
+			r.isr, r.maximalISR = r.isr[:1], 1
 			p.role.Store(&r)
 			p.acks.Notify()
 		}, kerr.NotEnoughReplicasAfterAppend},

@@ -1,0 +1,118 @@
+package fetcher
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/gregor-broker/gregor/log"
+	"github.com/gregor-broker/gregor/wire/clock"
+)
+
+// Options is what a Set works with.
+type Options struct {
+	Settings
+	Fetchers int // num.replica.fetchers
+	// Dial makes a connection of the caller's own to a broker, which need not be known yet.
+	Dial   func(broker int32, clientID string) Client
+	Clock  clock.Clock
+	Logger *zap.Logger
+}
+
+// Set is all the fetchers of a broker. Safe for concurrent use.
+type Set struct {
+	options Options
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		closed   bool
+		fetchers map[source]*fetcher
+		of       map[log.TopicPartition]*fetcher
+	}
+}
+
+// source is a leader's broker and one of the fetchers that go there.
+type source struct{ broker, index int32 }
+
+// NewSet returns a set without fetchers; they start when there is something to follow.
+func NewSet(o Options) *Set {
+	o.Fetchers = max(1, o.Fetchers)
+	s := &Set{options: o}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.mu.fetchers, s.mu.of = map[source]*fetcher{}, map[log.TopicPartition]*fetcher{}
+	return s
+}
+
+// Follow has partitions fetched from a broker, and from no other any more.
+func (s *Set) Follow(broker int32, assignments []Assignment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return
+	}
+	orders := map[*fetcher][]order{}
+	urgent := map[*fetcher]bool{}
+	for _, a := range assignments {
+		f := s.at(source{broker, int32(hash(a.TopicPartition) % uint32(s.options.Fetchers))})
+		if old := s.mu.of[a.TopicPartition]; old != nil && old != f {
+			orders[old] = append(orders[old], order{a, true})
+		}
+		s.mu.of[a.TopicPartition] = f
+		orders[f] = append(orders[f], order{a, false})
+		urgent[f] = true
+	}
+	for f, os := range orders {
+		f.take(os, urgent[f])
+	}
+}
+
+// Forget ends following partitions. What is being written of them meanwhile is theirs to refuse.
+func (s *Set) Forget(tps []log.TopicPartition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	orders := map[*fetcher][]order{}
+	for _, tp := range tps {
+		if f := s.mu.of[tp]; f != nil {
+			delete(s.mu.of, tp)
+			orders[f] = append(orders[f], order{Assignment{TopicPartition: tp}, true})
+		}
+	}
+	for f, os := range orders {
+		f.take(os, false)
+	}
+}
+
+// at returns a fetcher, a new one if need be. The caller holds mu.
+func (s *Set) at(to source) *fetcher {
+	f := s.mu.fetchers[to]
+	if f != nil {
+		return f
+	}
+	clientID := fmt.Sprintf("broker-%d-fetcher-%d", s.options.BrokerID, to.index)
+	f = &fetcher{
+		machine: NewMachine(s.options.Settings), client: s.options.Dial(to.broker, clientID), clock: s.options.Clock,
+		logger:  s.options.Logger.With(zap.Int32("broker", to.broker), zap.String("client_id", clientID)),
+		maxWait: s.options.MaxWait, wake: make(chan struct{}, 1),
+	}
+	f.mu.lastFor = f.clock.Monotonic() - f.maxWait
+	s.mu.fetchers[to] = f
+	s.running.Go(func() { f.run(s.ctx) })
+	return f
+}
+
+// Close ends the fetchers and waits for them.
+func (s *Set) Close() {
+	s.mu.Lock()
+	s.mu.closed = true
+	for _, f := range s.mu.fetchers {
+		f.client.Close()
+	}
+	s.mu.Unlock()
+	s.cancel()
+	s.running.Wait()
+}
