@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -16,8 +17,11 @@ const leaderDuringDelete = -2
 // Cache holds the current image. Reading is safe for concurrent use; Apply is serialised by a lock of its own, which
 // readers never take.
 type Cache struct {
-	image   atomic.Pointer[Image]
-	applyMu sync.Mutex
+	image atomic.Pointer[Image]
+	mu    struct { // taken by Apply, and by Await while it looks
+		sync.Mutex
+		changed chan struct{} // closed by the next Apply
+	}
 }
 
 // Deleted is a topic that an update removed.
@@ -29,6 +33,7 @@ type Deleted struct {
 // NewCache returns a cache with an empty image.
 func NewCache() *Cache {
 	c := &Cache{}
+	c.mu.changed = make(chan struct{})
 	c.image.Store(&Image{Controller: -1})
 	return c
 }
@@ -39,8 +44,8 @@ func (c *Cache) Image() *Image { return c.image.Load() }
 // Apply makes the next image from an UpdateMetadata order: the live brokers are replaced whole, the named partitions
 // change, topics whose leader is «being deleted» go. It returns the topics that went. Source: ZkMetadataCache.
 func (c *Cache) Apply(r *kmsg.UpdateMetadataRequest) []Deleted {
-	c.applyMu.Lock()
-	defer c.applyMu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	old := c.image.Load()
 	next := &Image{Controller: r.ControllerID, brokers: liveBrokers(r), topics: old.topics, byID: old.byID}
 	var deleted []Deleted
@@ -56,7 +61,26 @@ func (c *Cache) Apply(r *kmsg.UpdateMetadataRequest) []Deleted {
 		}
 	}
 	c.image.Store(next)
+	close(c.mu.changed)
+	c.mu.changed = make(chan struct{})
 	return deleted
+}
+
+// Await returns when the image satisfies ok, or with the context's error.
+func (c *Cache) Await(ctx context.Context, ok func(*Image) bool) error {
+	for {
+		c.mu.Lock()
+		satisfied, changed := ok(c.image.Load()), c.mu.changed
+		c.mu.Unlock()
+		if satisfied {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func liveBrokers(r *kmsg.UpdateMetadataRequest) map[int32]*Broker {

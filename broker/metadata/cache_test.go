@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -84,5 +85,23 @@ func TestValidTopicName(t *testing.T) {
 		if err := ValidTopicName(name); errcode.Of(err) != kerr.InvalidTopicException.Code {
 			t.Errorf("%q: %v, want INVALID_TOPIC_EXCEPTION", name, err)
 		}
+	}
+}
+
+func TestAwaitSeesTheChange(t *testing.T) {
+	c := NewCache()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.Await(t.Context(), func(i *Image) bool { return i.Topic("t") != nil })
+	}()
+	c.Apply(update(topicState("other", 1, led(0, 1, 0))))
+	c.Apply(update(topicState("t", 2, led(0, 1, 0))))
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Await(ctx, func(*Image) bool { return false }); err == nil {
+		t.Error("Await outlived its context")
 	}
 }
