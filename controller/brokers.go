@@ -100,6 +100,7 @@ func (m *Machine) brokersFailed(ids []int32) {
 		}
 	}
 	m.settle(concerned, true)
+	m.advanceAll(concerned)
 	for _, t := range r.topics {
 		if t.deletion != nil {
 			m.releaseBlocked(t)
@@ -126,13 +127,14 @@ func (m *Machine) brokersStarted(ids []int32, found map[int32]*broker) {
 	}
 	for _, x := range concerned {
 		for _, id := range ids {
-			if slices.Contains(x.part().replicas, id) {
+			if slices.Contains(x.assigned().replicas, id) {
 				m.orderStateOf(x, id, false)
 			}
 		}
 		r.orders.metadata.add(x)
 	}
 	m.settle(concerned, false)
+	m.advanceAll(concerned)
 	m.resumeDeletions(ids)
 }
 

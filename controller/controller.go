@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/znode"
@@ -29,11 +30,14 @@ type Options struct {
 
 // Settings are the broker's configuration as far as the controller is concerned; names follow Kafka's keys.
 type Settings struct {
-	DeleteTopicEnable        bool
-	NumPartitions            int32
-	DefaultReplicationFactor int16
-	InterBrokerListener      string                   // name of the listener whose address followers use
-	InternalTopics           map[string]InternalTopic // what auto-creation makes of these names
+	DeleteTopicEnable            bool
+	NumPartitions                int32
+	DefaultReplicationFactor     int16
+	InterBrokerListener          string                   // name of the listener whose address followers use
+	InternalTopics               map[string]InternalTopic // what auto-creation makes of these names
+	AutoLeaderRebalance          bool                     // auto.leader.rebalance.enable
+	LeaderImbalanceCheckInterval time.Duration
+	LeaderImbalancePercent       int // leader.imbalance.per.broker.percentage
 	// RefuseUnknownReplicas is for what 4.4 refuses and 3.9 does not: unregistered brokers, and too many partitions at once.
 	RefuseUnknownReplicas bool
 
@@ -223,7 +227,38 @@ func (c *Controller) AlterConfigs(kind, name string, change func(old map[string]
 
 // AllocateProducerIDs takes the next block of producer ids for this broker.
 func (c *Controller) AllocateProducerIDs(done func(first, count int64, err error)) {
-	c.request(func(m *Machine) { m.allocateProducerIDs(done) })
+	c.request(func(m *Machine) { m.allocateProducerIDs(m.id, done) })
+}
+
+// AlterPartition changes the in-sync replicas of partitions for the leader of them, which a broker is.
+func (c *Controller) AlterPartition(r *kmsg.AlterPartitionRequest, done func(*kmsg.AlterPartitionResponse)) {
+	c.request(func(m *Machine) { m.reigning(func() { m.alterPartition(r, done) }) })
+}
+
+// ControlledShutdown gives a broker's leaderships to others and answers when they serve: what is left in the answer has nobody
+// else to go to.
+func (c *Controller) ControlledShutdown(r *kmsg.ControlledShutdownRequest, done func(*kmsg.ControlledShutdownResponse)) {
+	c.request(func(m *Machine) { m.reigning(func() { m.controlledShutdown(r, done) }) })
+}
+
+// ElectLeaders holds elections, preferred or unclean, and answers as CreateTopics does.
+func (c *Controller) ElectLeaders(r *kmsg.ElectLeadersRequest, done func(*kmsg.ElectLeadersResponse)) {
+	c.request(func(m *Machine) { m.reigning(func() { m.electLeaders(r, done) }) })
+}
+
+// AlterPartitionReassignments begins, replaces and cancels reassignments, and answers when that is noted.
+func (c *Controller) AlterPartitionReassignments(r *kmsg.AlterPartitionAssignmentsRequest, done func(*kmsg.AlterPartitionAssignmentsResponse)) {
+	c.request(func(m *Machine) { m.reigning(func() { m.alterReassignments(r, done) }) })
+}
+
+// ListPartitionReassignments lists the reassignments that are under way.
+func (c *Controller) ListPartitionReassignments(r *kmsg.ListPartitionReassignmentsRequest, done func(*kmsg.ListPartitionReassignmentsResponse)) {
+	c.request(func(m *Machine) { m.reigning(func() { m.listReassignments(r, done) }) })
+}
+
+// ServeProducerIDs gives another broker a block of producer ids.
+func (c *Controller) ServeProducerIDs(r *kmsg.AllocateProducerIDsRequest, done func(*kmsg.AllocateProducerIDsResponse)) {
+	c.request(func(m *Machine) { m.reigning(func() { m.serveProducerIDs(r, done) }) })
 }
 
 // AutoCreated is what became of one name given to AutoCreate: the error code for its Metadata row.

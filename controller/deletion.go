@@ -2,6 +2,7 @@ package controller
 
 import (
 	"errors"
+	"maps"
 	"path"
 	"slices"
 
@@ -153,6 +154,10 @@ func (m *Machine) startDeletion(t *topic) {
 	d := &deletion{pending: map[int32]map[int32]bool{}}
 	t.deletion = d
 	m.checkAwaits(t)
+	for _, p := range slices.Sorted(maps.Keys(t.moves)) {
+		m.releaseMove(t.moves[p])
+	}
+	t.moves = nil // the replicas that come and those that go are all removed
 	for _, x := range t.refs() {
 		m.reign.orders.metadata.add(x)
 		for _, id := range x.part().replicas {
@@ -181,7 +186,8 @@ func (m *Machine) orderStops(t *topic, id int32) {
 	for p := range t.parts {
 		if t.deletion.pending[id][int32(p)] {
 			x := ref{t, int32(p)}
-			r.orders.stops[id] = append(r.orders.stops[id], stop{x, false}, stop{x, true})
+			r.orders.stops[id] = append(r.orders.stops[id],
+				stop{ref: x, epoch: epochDuringDelete}, stop{ref: x, remove: true, epoch: epochDuringDelete})
 		}
 	}
 }
@@ -246,6 +252,9 @@ func (m *Machine) stopsAnswered(id int32, stops []stop) func(kmsg.Response) {
 				m.log.Warn("a broker could not remove the data of a deleted topic", zap.Int32("broker", id), zap.String("topic", s.t.name),
 					zap.Int32("partition", s.p), zap.Error(kerr.ErrorForCode(code)))
 				continue
+			}
+			if s.t.deletion == nil {
+				continue // a replica that was reassigned
 			}
 			pending := s.t.deletion.pending
 			if delete(pending[id], s.p); len(pending[id]) == 0 {

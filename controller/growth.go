@@ -73,7 +73,7 @@ func (m *Machine) plan(g *growth) error {
 		return errcode.Newf(kerr.UnknownTopicOrPartition, "The topic '%s' does not exist.", rt.Topic)
 	case t.deletion != nil:
 		return errcode.New(kerr.InvalidTopicException, "The topic is queued for deletion.")
-	case len(t.adding)+len(t.removing) > 0:
+	case len(t.adding)+len(t.removing)+len(t.moves) > 0:
 		return errcode.Newf(kerr.ReassignmentInProgress, "A partition reassignment is in progress for the topic '%s'.", rt.Topic)
 	}
 	g.t = t
@@ -194,7 +194,7 @@ func (m *Machine) lookForGrowth(list []*growth) {
 				g.t.version = n.Stat.Version
 				m.grow([]*growth{g})
 			default:
-				g.q.result(m, g.i, fmt.Errorf("the node of topic %s was changed by somebody else", g.t.name))
+				g.q.result(m, g.i, errChanged(g.t.name))
 				m.endGrowing(g.t)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 // load reads the lists, then what they name, then every partition's state: three rounds whatever the size.
 func (m *Machine) load() {
+	m.dropNotifications()
 	m.read(inReign, childrens(znode.BrokerIDsPath, znode.TopicsPath, znode.DeleteTopicsPath), func(nodes []store.Node) {
 		var paths []string
 		for _, id := range sortedChildren(nodes[0]) {
@@ -141,13 +142,17 @@ func (m *Machine) startReign(deleted []string) {
 	}
 	m.markDeleted(deleted)
 	for _, x := range all {
-		m.orderState(x, false)
+		m.orderState(x, false, noLeader)
 	}
 	m.settle(all, false)
+	m.advanceAll(all)
 	// When our own replicas have answered, clients are told of those that we lead.
 	r.orders.then = append(r.orders.then, func() { r.orders.then = append(r.orders.then, answered) })
 	m.brokersChanged() // whoever came or went while the reading was under way
 	m.topicListChanged()
+	m.preferredNodeChanged()
+	m.reassignNodeChanged()
+	m.scheduleBalance(firstBalance)
 	early := r.early
 	r.early = nil
 	for _, run := range early {

@@ -83,6 +83,7 @@ func (m *Machine) Step(now time.Time, events ...Event) []Action {
 	m.now = now
 	for _, e := range events {
 		m.handle(e)
+		m.attend()
 	}
 	if m.reign != nil {
 		m.flush()
@@ -132,6 +133,12 @@ func (m *Machine) changed(e Changed) {
 	case m.reign == nil:
 	case e.Path == znode.TopicsPath, e.Path == znode.DeleteTopicsPath:
 		m.topicListChanged()
+	case e.Path == znode.LogDirEventsPath:
+		m.logDirsChanged()
+	case e.Path == znode.PreferredPath:
+		m.preferredNodeChanged()
+	case e.Path == znode.ReassignPath:
+		m.reassignNodeChanged()
 	default: // /brokers/ids and what is below it
 		m.brokersChanged()
 	}

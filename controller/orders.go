@@ -16,6 +16,7 @@ type orders struct {
 	stops     map[int32][]stop       // StopReplica, by broker
 	then      []func()               // to be called when this broker has answered
 	told      []func()               // to be called when every broker has answered UpdateMetadata
+	waits     []*delivery            // of single orders
 }
 
 // refSet is a list of partitions in the order in which they came, each once.
@@ -41,10 +42,12 @@ type stateOrders struct {
 	isNew map[ref]struct{}
 }
 
-// stop is an entry of StopReplica, for a topic that is being deleted.
+// stop is an entry of StopReplica.
 type stop struct {
 	ref
-	remove bool // the data too
+	remove bool      // the data too
+	epoch  int32     // leader epoch, epochDuringDelete for a topic that goes
+	wait   *delivery // who waits for the answer, or nil
 }
 
 func newOrders() orders {
@@ -52,16 +55,21 @@ func newOrders() orders {
 }
 
 func (o *orders) empty() bool {
-	return len(o.states) == 0 && !o.updates() && len(o.full) == 0 && len(o.stops) == 0 && len(o.then) == 0 && len(o.told) == 0
+	return len(o.states) == 0 && !o.updates() && len(o.full) == 0 && len(o.stops) == 0 && len(o.then) == 0 && len(o.told) == 0 && len(o.waits) == 0
 }
 
 // updates says whether every broker gets UpdateMetadata.
 func (o *orders) updates() bool { return o.everybody || len(o.metadata.list) > 0 }
 
 // orderState tells a partition's live replicas its state, and everybody its metadata as soon as its leader has answered.
-func (m *Machine) orderState(x ref, isNew bool) {
-	for _, id := range x.part().replicas {
-		m.orderStateOf(x, id, isNew)
+// former is who led before, noLeader if nobody did. A broker that shuts down is told only what it leads or led: as a follower it
+// has been stopped and must not begin again.
+func (m *Machine) orderState(x ref, isNew bool, former int32) {
+	p := x.part()
+	for _, id := range x.assigned().replicas {
+		if b := m.reign.brokers[id]; b != nil && (!b.stopping || id == p.leader || id == former) {
+			m.orderStateOf(x, id, isNew)
+		}
 	}
 	m.reign.orders.metadata.add(x)
 }
@@ -128,8 +136,11 @@ func (m *Machine) send(o *orders) {
 		}
 		m.sendStops(id, o.stops[id])
 	}
-	m.delivered(told)
-	m.delivered(d)
+	for _, w := range append(o.waits, told, d) {
+		if m.reign == r {
+			m.delivered(w)
+		}
+	}
 }
 
 // sendStops ends replicas first and removes their data with a request of its own, as Kafka does.
@@ -143,23 +154,29 @@ func (m *Machine) sendStops(id int32, all []stop) {
 		if remove {
 			answered = m.stopsAnswered(id, stops)
 		}
-		m.sendTo(id, m.reign.stopRequest(m.id, id, stops), answered)
+		var waiting []*delivery
+		for _, s := range stops {
+			if s.wait != nil {
+				waiting = append(waiting, s.wait)
+			}
+		}
+		m.sendTo(id, m.reign.stopRequest(m.id, id, stops), answered, waiting...)
 	}
 }
 
 // delivery follows orders of a turn that somebody waits for.
 type delivery struct {
-	left     int           // answers that are missing, and one for the turn that sends
-	versions map[ref]int32 // partitions that clients of this broker know of then, with the version of the state
-	then     []func()
+	left   int           // answers that are missing, and one for the turn that sends
+	epochs map[ref]int32 // partitions that clients of this broker know of then, with the leader epoch
+	then   []func()
 }
 
 // serve notes partitions whose leaders have answered and that our own clients are told of.
 func (d *delivery) serve(refs []ref) {
-	d.versions = make(map[ref]int32, len(refs))
+	d.epochs = make(map[ref]int32, len(refs))
 	for _, x := range refs {
 		if p := x.part(); p.told {
-			d.versions[x] = p.version
+			d.epochs[x] = p.leaderEpoch
 		}
 	}
 }
@@ -189,8 +206,8 @@ func (m *Machine) delivered(d *delivery) {
 		return
 	}
 	topics := map[*topic]bool{}
-	for x, version := range d.versions {
-		if p := x.part(); p.version == version {
+	for x, epoch := range d.epochs {
+		if p := x.part(); p.leaderEpoch == epoch {
 			p.served = true
 			topics[x.t] = len(x.t.awaits) > 0
 		}

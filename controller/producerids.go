@@ -7,6 +7,9 @@ import (
 
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/znode"
+	"github.com/gregor-broker/gregor/wire/errcode"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // producerIDBlock is how many producer ids a broker takes at once. After org.apache.kafka.server.common.ProducerIdsBlock.
@@ -14,8 +17,9 @@ const producerIDBlock = 1000
 
 // allocation is an AllocateProducerIDs on its way.
 type allocation struct {
-	done  func(first, count int64, err error)
-	letGo func()
+	broker int32
+	done   func(first, count int64, err error)
+	letGo  func()
 }
 
 func (a *allocation) answer(m *Machine, first int64, err error) {
@@ -23,9 +27,37 @@ func (a *allocation) answer(m *Machine, first int64, err error) {
 	m.do(Answer{Response: first, reply: func() { a.done(first, producerIDBlock, err) }})
 }
 
-// allocateProducerIDs serves AllocateProducerIDs.
-func (m *Machine) allocateProducerIDs(done func(first, count int64, err error)) {
-	a := &allocation{done: done}
+// serveProducerIDs serves another broker's AllocateProducerIds.
+func (m *Machine) serveProducerIDs(r *kmsg.AllocateProducerIDsRequest, done func(*kmsg.AllocateProducerIDsResponse)) {
+	resp := r.ResponseKind().(*kmsg.AllocateProducerIDsResponse)
+	refuse := func(err error) {
+		resp.ErrorCode, resp.ProducerIDStart, resp.ProducerIDLen = errcode.Of(err), 0, 0
+		m.do(Answer{resp, func() { done(resp) }})
+	}
+	if !m.active() {
+		refuse(errNotController)
+		return
+	}
+	switch b := m.reign.brokers[r.BrokerID]; {
+	case b == nil:
+		refuse(kerr.BrokerIDNotRegistered)
+	case b.epoch != r.BrokerEpoch:
+		refuse(kerr.StaleBrokerEpoch)
+	default:
+		m.allocateProducerIDs(r.BrokerID, func(first, count int64, err error) {
+			resp.ErrorCode = errcode.Of(err)
+			if err == nil {
+				resp.ProducerIDStart, resp.ProducerIDLen = first, int32(count)
+			}
+			done(resp)
+		})
+	}
+}
+
+// allocateProducerIDs takes a block for a broker. Any broker may: what Kafka leaves to the controller is safe here since the write
+// is conditional, and does not depend on who is elected.
+func (m *Machine) allocateProducerIDs(broker int32, done func(first, count int64, err error)) {
+	a := &allocation{broker: broker, done: done}
 	a.letGo = m.hold(func() { a.answer(m, -1, errNotController) })
 	m.allocate(a)
 }
@@ -35,7 +67,7 @@ func (m *Machine) allocateProducerIDs(done func(first, count int64, err error)) 
 func (m *Machine) allocate(a *allocation) {
 	m.read(always, datas(znode.ProducerIDsPath), func(nodes []store.Node) {
 		n := nodes[0]
-		next, err := nextBlock(m.id, n.Data)
+		next, err := nextBlock(a.broker, n.Data)
 		if err != nil {
 			a.answer(m, -1, fmt.Errorf("%s: %w", n.Path, err))
 			return

@@ -25,19 +25,25 @@ type reign struct {
 	early    []func()   // administrative requests that came while the reign was loading
 	waiting  []*request // administrative requests without an answer yet
 	retry    retry
+	freed    []ref            // partitions whose commit is done, to be attended to before the turn ends
+	idle     map[ref][]func() // what waits for a partition's commit
+
+	reassignNode bool // /admin/reassign_partitions is there and has been read
 }
 
 // retry is the state of readings that changes ask for.
 type retry struct {
 	brokers, brokersAgain bool // being read; changed meanwhile
 	topics                bool // will be read
+	trim, trimAgain       bool // the old node of reassignments is being written; changed meanwhile
 }
 
 // broker is a registered broker.
 type broker struct {
 	znode.Broker
-	epoch   int64
-	offline map[ref]bool // replicas that it cannot serve (KAFKA_STORAGE_ERROR), until it starts again; nil when none
+	epoch    int64
+	stopping bool         // it asked for a controlled shutdown: it gets no leaderships and counts as in sync for none
+	offline  map[ref]bool // replicas that it cannot serve (KAFKA_STORAGE_ERROR), until it starts again; nil when none
 }
 
 // topic is one of the cluster's. parts[p] is partition p.
@@ -48,12 +54,13 @@ type topic struct {
 	parts    []partition
 	adding   map[int32][]int32 // reassignments as the node has them
 	removing map[int32][]int32
-	hasDir   bool        // the node "partitions" exists for sure
-	growing  bool        // a commit of the topic's node is under way
-	deletion *deletion   // not nil: to be removed
-	gone     bool        // removed
-	awaits   []*awaiting // who waits for its leaders
-	queue    []func()    // what waits for the end of growing
+	moves    map[int32]*move // reassignments on their way, by partition
+	hasDir   bool            // the node "partitions" exists for sure
+	growing  bool            // a commit of the topic's node is under way
+	deletion *deletion       // not nil: to be removed
+	gone     bool            // removed
+	awaits   []*awaiting     // who waits for its leaders
+	queue    []func()        // what waits for the end of growing
 }
 
 // partition is a partition's state as it is in the store. Its place in the state machines follows from that and from which
@@ -68,7 +75,7 @@ type partition struct {
 	recovering      bool
 	busy            bool // a commit is under way
 	again           bool // look again when it is done
-	told            bool // the leader has answered the order for the state as it is
+	told            bool // the leader has answered the order for this leader epoch
 	served          bool // and this broker's clients know
 }
 
@@ -80,14 +87,18 @@ type ref struct {
 
 func (r ref) part() *partition { return &r.t.parts[r.p] }
 
+// reignWatches are what only the active controller watches, besides the registrations of brokers.
+var reignWatches = []Watch{{znode.BrokerIDsPath, store.Children}, {znode.TopicsPath, store.Children}, {znode.DeleteTopicsPath, store.Children},
+	{znode.LogDirEventsPath, store.Children}, {znode.PreferredPath, store.Data}, {znode.ReassignPath, store.Data}}
+
 // won begins a reign: watch, load, give the first orders.
 func (m *Machine) won(epoch, epochVersion int32) {
 	m.log.Info("this broker is the active controller", zap.Int32("controller_epoch", epoch))
 	m.setActive(m.id)
 	m.reign = &reign{epoch: epoch, epochVersion: epochVersion, listener: m.o.Settings.InterBrokerListener, brokers: map[int32]*broker{}, topics: map[string]*topic{},
-		ids: map[[16]byte]*topic{}, folded: map[string]int{}, creating: map[string]*creation{}, orders: newOrders()}
-	for _, path := range []string{znode.BrokerIDsPath, znode.TopicsPath, znode.DeleteTopicsPath} {
-		m.do(Watch{path, store.Children})
+		ids: map[[16]byte]*topic{}, folded: map[string]int{}, creating: map[string]*creation{}, orders: newOrders(), idle: map[ref][]func(){}}
+	for _, w := range reignWatches {
+		m.do(w)
 	}
 	if m.electAgain {
 		m.controllerChanged()
@@ -106,8 +117,8 @@ func (m *Machine) resign() {
 	}
 	m.reign = nil
 	m.forget(inReign)
-	for _, path := range []string{znode.BrokerIDsPath, znode.TopicsPath, znode.DeleteTopicsPath} {
-		m.do(Unwatch{path, store.Children})
+	for _, w := range reignWatches {
+		m.do(Unwatch(w))
 	}
 	for _, id := range r.brokerIDs() {
 		m.do(Unwatch{znode.BrokerPath(id), store.Data})
@@ -138,8 +149,11 @@ func (r *reign) candidates() []placement.Broker {
 	return list
 }
 
-// live says whether a broker can serve a replica.
-func (r *reign) live(id int32, of ref) bool {
+// live says whether a replica may be elected or be in sync.
+func (r *reign) live(id int32, of ref) bool { return r.serves(id, of) && !r.brokers[id].stopping }
+
+// serves says whether a broker can serve a replica, be it only until it has shut down.
+func (r *reign) serves(id int32, of ref) bool {
 	b := r.brokers[id]
 	return b != nil && !b.offline[of]
 }
@@ -186,6 +200,7 @@ func newTopic(name string, version int32, z znode.Topic) *topic {
 	for p, replicas := range z.Replicas {
 		t.parts[p] = partition{replicas: replicas, leader: -1, version: -1}
 	}
+	t.resumeMoves()
 	return t
 }
 
@@ -198,10 +213,13 @@ func (t *topic) node() znode.Topic {
 	return z
 }
 
-// take puts a state that is in the store into the partition.
+// take puts a state that is in the store into the partition. Within a leader epoch only the in-sync replicas change.
 func (p *partition) take(s znode.State, version int32) {
+	if s.LeaderEpoch != p.leaderEpoch || p.version < 0 {
+		p.told, p.served = false, false
+	}
 	p.leader, p.leaderEpoch, p.controllerEpoch, p.recovering = s.Leader, s.LeaderEpoch, s.ControllerEpoch, s.Recovering
-	p.isr, p.version, p.told, p.served = s.ISR, version, false, false
+	p.isr, p.version = s.ISR, version
 	if slices.Equal(p.isr, p.replicas) {
 		p.isr = p.replicas // share the memory
 	}

@@ -127,7 +127,7 @@ func (m *Machine) checkAwaits(t *topic) {
 
 func (m *Machine) servedAll(t *topic, from, to int32) bool {
 	for p := from; p < to; p++ {
-		if part := &t.parts[p]; !part.served || part.leader < 0 || !m.reign.live(part.leader, ref{t, p}) {
+		if part := &t.parts[p]; !part.served || part.leader < 0 || !m.reign.serves(part.leader, ref{t, p}) {
 			return false
 		}
 	}

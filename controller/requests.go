@@ -33,7 +33,8 @@ func (r *reign) stateRequest(self, to int32, o *stateOrders) kmsg.Request {
 			s := kmsg.NewLeaderAndISRRequestTopicPartition()
 			s.Partition, s.ControllerEpoch = x.p, p.controllerEpoch
 			s.Leader, s.LeaderEpoch, s.ISR, s.ZKVersion = p.leader, p.leaderEpoch, p.isr, p.version
-			s.Replicas, s.AddingReplicas, s.RemovingReplicas = p.replicas, t.adding[x.p], t.removing[x.p]
+			a := x.assigned()
+			s.Replicas, s.AddingReplicas, s.RemovingReplicas = a.replicas, a.adding, a.removing
 			_, s.IsNew = o.isNew[x]
 			if p.recovering {
 				s.LeaderRecoveryState = 1
@@ -88,11 +89,11 @@ func (r *reign) metadataOfPartition(x ref) kmsg.UpdateMetadataRequestTopicPartit
 	p := x.part()
 	s := kmsg.NewUpdateMetadataRequestTopicPartition()
 	s.Partition, s.ControllerEpoch, s.Leader, s.LeaderEpoch = x.p, p.controllerEpoch, p.leader, p.leaderEpoch
-	s.ISR, s.ZKVersion, s.Replicas = p.isr, p.version, p.replicas
+	s.ISR, s.ZKVersion, s.Replicas = p.isr, p.version, x.assigned().replicas
 	if x.t.deletion != nil {
 		s.ControllerEpoch, s.Leader, s.LeaderEpoch, s.ZKVersion = r.epoch, leaderDuringDelete, 0, 0
 	}
-	for _, id := range p.replicas {
+	for _, id := range s.Replicas {
 		if !r.live(id, x) {
 			s.OfflineReplicas = append(s.OfflineReplicas, id)
 		}
@@ -136,15 +137,17 @@ func (r *reign) stopRequest(self, to int32, stops []stop) kmsg.Request {
 	req.Version = 4
 	req.ControllerID, req.ControllerEpoch, req.BrokerEpoch = self, r.epoch, r.brokers[to].epoch
 	refs := make([]ref, len(stops))
+	epochs := make(map[ref]int32, len(stops))
 	for i, s := range stops {
 		refs[i] = s.ref
+		epochs[s.ref] = s.epoch
 	}
 	byTopic(refs, func(t *topic, list []ref) {
 		ts := kmsg.NewStopReplicaRequestTopic()
 		ts.Topic = t.name
 		for _, x := range list {
 			s := kmsg.NewStopReplicaRequestTopicPartitionState()
-			s.Partition, s.LeaderEpoch, s.Delete = x.p, epochDuringDelete, stops[0].remove
+			s.Partition, s.LeaderEpoch, s.Delete = x.p, epochs[x], stops[0].remove
 			ts.PartitionStates = append(ts.PartitionStates, s)
 		}
 		req.Topics = append(req.Topics, ts)

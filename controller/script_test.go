@@ -125,6 +125,50 @@ func (s *script) play(words []string) {
 		fmt.Sscan(words[2], &t.Count)
 		r.Topics = append(r.Topics, t)
 		s.request(func(m *Machine) { m.createPartitions(r, func(*kmsg.CreatePartitionsResponse) {}) })
+	case "isr": // topic-partition ids: its leader has others in sync
+		s.alterPartition(words[1], ids(words[2]))
+	case "shutdown": // id
+		r := kmsg.NewPtrControlledShutdownRequest()
+		r.Version, r.BrokerID, r.BrokerEpoch = 3, ids(words[1])[0], -1
+		s.request(func(m *Machine) { m.controlledShutdown(r, func(*kmsg.ControlledShutdownResponse) {}) })
+	case "elect": // preferred|unclean [topic-partition]
+		r := kmsg.NewPtrElectLeadersRequest()
+		r.Version, r.TimeoutMillis = 2, 30000
+		if words[1] == "unclean" {
+			r.ElectionType = uncleanElection
+		}
+		if len(words) > 2 {
+			topic, p := parsePartition(words[2])
+			r.Topics = []kmsg.ElectLeadersRequestTopic{{Topic: topic, Partitions: []int32{p}}}
+		}
+		s.request(func(m *Machine) { m.electLeaders(r, func(*kmsg.ElectLeadersResponse) {}) })
+	case "reassign": // topic-partition ids|cancel
+		r := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+		r.TimeoutMillis = 30000
+		topic, p := parsePartition(words[1])
+		rt := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+		rp := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+		rt.Topic, rp.Partition = topic, p
+		if words[2] != "cancel" {
+			rp.Replicas = ids(words[2])
+		}
+		rt.Partitions = append(rt.Partitions, rp)
+		r.Topics = append(r.Topics, rt)
+		s.request(func(m *Machine) { m.alterReassignments(r, func(*kmsg.AlterPartitionAssignmentsResponse) {}) })
+	case "moves":
+		r := kmsg.NewPtrListPartitionReassignmentsRequest()
+		r.Topics = nil
+		s.request(func(m *Machine) { m.listReassignments(r, func(*kmsg.ListPartitionReassignmentsResponse) {}) })
+	case "ids": // id: a broker takes producer ids
+		r := kmsg.NewPtrAllocateProducerIDsRequest()
+		r.BrokerID = ids(words[1])[0]
+		r.BrokerEpoch = s.epochOf(r.BrokerID)
+		s.request(func(m *Machine) { m.serveProducerIDs(r, func(*kmsg.AllocateProducerIDsResponse) {}) })
+	case "lostdir": // id
+		op := store.Create(znode.LogDirEventPrefix, znode.EncodeLogDirEvent(ids(words[1])[0]), store.Sequential)
+		if _, err := s.fake.Client().Commit(ctx, op); err != nil {
+			s.t.Fatal(err)
+		}
 	case "alter": // kind name key=value
 		key, value, _ := strings.Cut(words[3], "=")
 		s.request(func(m *Machine) {
@@ -150,8 +194,12 @@ func (s *script) play(words []string) {
 		s.client.Renew()
 	case "lose": // path
 		s.loseAt = words[1]
-	case "fail": // topic-partition on broker 1
-		s.servers[1].mu.fail[words[1]] = 56
+	case "fail": // topic-partition on broker 1 or another
+		id := int32(1)
+		if len(words) > 2 {
+			id = ids(words[2])[0]
+		}
+		s.servers[id].mu.fail[words[1]] = 56
 	case "wait": // duration
 		d, err := time.ParseDuration(words[1])
 		if err != nil {
@@ -168,6 +216,51 @@ func (s *script) play(words []string) {
 			s.do(a)
 		}
 	}
+}
+
+func ids(text string) []int32 {
+	var list []int32
+	for part := range strings.SplitSeq(text, ",") {
+		var id int32
+		fmt.Sscan(part, &id)
+		list = append(list, id)
+	}
+	return list
+}
+
+func parsePartition(text string) (topic string, p int32) {
+	i := strings.LastIndexByte(text, '-')
+	fmt.Sscan(text[i+1:], &p)
+	return text[:i], p
+}
+
+func (s *script) epochOf(id int32) int64 {
+	nodes, err := s.fake.Client().Read(context.Background(), store.Req{Path: znode.BrokerPath(id)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return nodes[0].Stat.Czxid
+}
+
+// alterPartition is what a leader sends that knows the store's state.
+func (s *script) alterPartition(name string, isr []int32) {
+	topic, p := parsePartition(name)
+	nodes, err := s.fake.Client().Read(context.Background(), store.Req{Path: znode.StatePath(topic, p)}, store.Req{Path: znode.TopicPath(topic)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	state, _ := znode.DecodeState(nodes[0].Data)
+	z, _ := znode.DecodeTopic(nodes[1].Data)
+	r := kmsg.NewPtrAlterPartitionRequest()
+	r.Version, r.BrokerID, r.BrokerEpoch = 3, state.Leader, s.epochOf(state.Leader)
+	rt, rp := kmsg.NewAlterPartitionRequestTopic(), kmsg.NewAlterPartitionRequestTopicPartition()
+	rt.TopicID, rp.Partition, rp.LeaderEpoch, rp.PartitionEpoch = z.ID, p, state.LeaderEpoch, nodes[0].Stat.Version
+	for _, id := range isr {
+		rp.NewEpochISR = append(rp.NewEpochISR, kmsg.AlterPartitionRequestTopicPartitionNewEpochISR{BrokerID: id, BrokerEpoch: -1})
+	}
+	rt.Partitions = append(rt.Partitions, rp)
+	r.Topics = append(r.Topics, rt)
+	s.request(func(m *Machine) { m.alterPartition(r, func(*kmsg.AlterPartitionResponse) {}) })
 }
 
 func (s *script) request(run func(*Machine)) { s.mail = append(s.mail, Request{run}) }
@@ -245,8 +338,14 @@ func showOrder(req kmsg.Request) string {
 		for _, t := range r.TopicStates {
 			for _, p := range t.PartitionStates {
 				fmt.Fprintf(&b, "; %s leader %d/%d isr %v of %v v%d", tp(t.Topic, p.Partition), p.Leader, p.LeaderEpoch, p.ISR, p.Replicas, p.ZKVersion)
+				if len(p.AddingReplicas)+len(p.RemovingReplicas) > 0 {
+					fmt.Fprintf(&b, " adding %v removing %v", p.AddingReplicas, p.RemovingReplicas)
+				}
 				if p.IsNew {
 					b.WriteString(" new")
+				}
+				if p.LeaderRecoveryState == 1 {
+					b.WriteString(" recovering")
 				}
 			}
 		}
@@ -290,6 +389,35 @@ func showAnswer(response any) string {
 		for _, t := range r.Topics {
 			codes[t.Topic] = t.ErrorCode
 		}
+	case *kmsg.AlterPartitionResponse:
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				return fmt.Sprintf("partition %d: %d leader %d/%d isr %v v%d", p.Partition, p.ErrorCode, p.LeaderID, p.LeaderEpoch, p.ISR, p.PartitionEpoch)
+			}
+		}
+		return fmt.Sprint(r.ErrorCode)
+	case *kmsg.ControlledShutdownResponse:
+		return fmt.Sprintf("%d remaining %v", r.ErrorCode, len(r.PartitionsRemaining))
+	case *kmsg.ElectLeadersResponse:
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				codes[tp(t.Topic, p.Partition)] = p.ErrorCode
+			}
+		}
+	case *kmsg.AlterPartitionAssignmentsResponse:
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				codes[tp(t.Topic, p.Partition)] = p.ErrorCode
+			}
+		}
+	case *kmsg.ListPartitionReassignmentsResponse:
+		var list []string
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				list = append(list, fmt.Sprintf("%s: %v adding %v removing %v", tp(t.Topic, p.Partition), p.Replicas, p.AddingReplicas, p.RemovingReplicas))
+			}
+		}
+		return "moves " + strings.Join(list, "; ")
 	default:
 		return fmt.Sprint(response)
 	}

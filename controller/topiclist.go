@@ -83,9 +83,10 @@ func (m *Machine) loadTopics(topics []*topic, then func()) {
 					continue // two readings of the list met
 				}
 				for _, x := range t.refs() {
-					m.orderState(x, true)
+					m.orderState(x, true, noLeader)
 				}
 				m.settle(t.refs(), false)
+				m.advanceAll(t.refs())
 			}
 			then()
 		})
