@@ -91,8 +91,8 @@ func TestSession(t *testing.T) {
 		t.Errorf("a second refusal must not be followed at once: %+v", s)
 	}
 	expect(t, m.Next(time.Second), "0/0 0@2:3 1@7:2 2@0:-1")
-	m.Fetched(0, answers(0, topicID), nil) // the leader keeps no session
-	expect(t, m.Next(0), "0/0 0@2:3 1@7:2 2@0:-1")
+	m.Fetched(time.Second, answers(0, topicID), nil) // the leader keeps no session
+	expect(t, m.Next(time.Second), "0/0 0@2:3 1@7:2 2@0:-1")
 }
 
 // TestLateAnswers: an answer to what was asked before the last order changes nothing.
