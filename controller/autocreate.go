@@ -8,6 +8,7 @@ import (
 	"github.com/gregor-broker/gregor/wire/errcode"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
 )
 
 // Names of the internal topics.
@@ -49,11 +50,15 @@ func (m *Machine) autoCreate(names []string, done func([]AutoCreated)) {
 		results[i] = AutoCreated{names[i], code}
 	}, func(m *Machine) { m.do(Answer{results, func() { done(results) }}) })
 	var list []*creation
+	var others []string
 	for i, name := range names {
 		switch err := ValidTopicName(name); {
 		case err != nil:
 			q.result(m, i, err)
-		case !m.active() || m.reign.creating[name] != nil:
+		case !m.active():
+			q.result(m, i, errNotController)
+			others = append(others, name)
+		case m.reign.creating[name] != nil:
 			q.result(m, i, errcode.New(kerr.UnknownTopicOrPartition, "the topic is being created"))
 		default:
 			c, err := m.newCreation(m.autoTopic(name), nil)
@@ -71,6 +76,7 @@ func (m *Machine) autoCreate(names []string, done func([]AutoCreated)) {
 			list = append(list, c)
 		}
 	}
+	m.forward(others)
 	if q.left > 0 {
 		q.begin(m, 0)
 	} else {
@@ -96,3 +102,40 @@ func (m *Machine) autoTopic(name string) *kmsg.CreateTopicsRequestTopic {
 	}
 	return &t
 }
+
+// forward asks the active controller to create topics, unless it has been asked already.
+func (m *Machine) forward(names []string) {
+	names = slices.DeleteFunc(names, func(name string) bool { return m.forwarded[name] })
+	if len(names) == 0 || m.activeID < 0 {
+		return
+	}
+	r := kmsg.NewPtrCreateTopicsRequest()
+	r.Version, r.TimeoutMillis = 7, forwardTimeoutMs
+	for _, name := range names {
+		t := m.autoTopic(name)
+		if t.NumPartitions < 0 { // this broker's defaults count, not the controller's
+			t.NumPartitions, t.ReplicationFactor = m.o.Settings.NumPartitions, m.o.Settings.DefaultReplicationFactor
+		}
+		r.Topics = append(r.Topics, *t)
+		m.forwarded[name] = true
+	}
+	m.do(Forward{m.expect(always, func(e Event) {
+		for _, name := range names {
+			delete(m.forwarded, name)
+		}
+		done := e.(Forwarded)
+		resp, ok := done.Response.(*kmsg.CreateTopicsResponse)
+		if done.Err != nil || !ok {
+			m.log.Warn("the active controller could not be asked to create topics", zap.Strings("topics", names), zap.Error(done.Err))
+			return
+		}
+		for _, t := range resp.Topics {
+			if t.ErrorCode != 0 && t.ErrorCode != kerr.TopicAlreadyExists.Code && t.ErrorCode != kerr.NotController.Code {
+				m.log.Warn("a topic could not be created automatically", zap.String("topic", t.Topic), zap.Error(kerr.ErrorForCode(t.ErrorCode)))
+			}
+		}
+	}), r})
+}
+
+// forwardTimeoutMs is how long the active controller may take to create a topic for another broker.
+const forwardTimeoutMs = 30_000

@@ -107,6 +107,7 @@ func (m *Machine) announce(entity string, values map[string]string, exists bool)
 		values = map[string]string{}
 	}
 	m.do(NotifyConfig{kind, name, values})
+	m.uncleanAllowed(kind, name, values)
 }
 
 // topicConfig returns a topic's overrides.

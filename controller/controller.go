@@ -15,27 +15,33 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options is what a Controller needs; every field must be set, except that a zero Settings.Seed means a random one.
+// Options is what a Controller needs; every field must be set, except Forward on a single node, and that a zero Settings.Seed
+// means a random one.
 type Options struct {
 	Store     store.Store
 	Broker    znode.Broker // this broker's registration: id, endpoints as advertised, rack
 	ClusterID string       // written to the store if it has none, else it must be equal
 	Transport Transport
-	Observer  Observer
-	Configs   TopicConfigs
-	Clock     clock.Clock
-	Logger    *zap.Logger
-	Settings  Settings
+	// Forward sends a request to the active controller, another broker, and calls done once, on any goroutine. It must not block.
+	Forward  func(req kmsg.Request, done func(kmsg.Response, error))
+	Observer Observer
+	Configs  TopicConfigs
+	Clock    clock.Clock
+	Logger   *zap.Logger
+	Settings Settings
 }
 
 // Settings are the broker's configuration as far as the controller is concerned; names follow Kafka's keys.
 type Settings struct {
-	DeleteTopicEnable            bool
-	NumPartitions                int32
-	DefaultReplicationFactor     int16
-	InterBrokerListener          string                   // name of the listener whose address followers use
-	InternalTopics               map[string]InternalTopic // what auto-creation makes of these names
-	AutoLeaderRebalance          bool                     // auto.leader.rebalance.enable
+	DeleteTopicEnable        bool
+	NumPartitions            int32
+	DefaultReplicationFactor int16
+	InterBrokerListener      string                   // name of the listener whose address followers use
+	InternalTopics           map[string]InternalTopic // what auto-creation makes of these names
+	// SessionTimeout is that of the store: so long the registration of a process that died may be in the way of its successor.
+	// 0: whatever is registered with our id belongs to a living broker.
+	SessionTimeout               time.Duration
+	AutoLeaderRebalance          bool // auto.leader.rebalance.enable
 	LeaderImbalanceCheckInterval time.Duration
 	LeaderImbalancePercent       int // leader.imbalance.per.broker.percentage
 	// RefuseUnknownReplicas is for what 4.4 refuses and 3.9 does not: unregistered brokers, and too many partitions at once.
@@ -269,10 +275,22 @@ type AutoCreated struct {
 
 // AutoCreate creates topics that a client asked Metadata about, with the broker's defaults or as Settings.InternalTopics says.
 // The codes are those that Metadata must answer now: LEADER_NOT_AVAILABLE for a topic that was just created,
-// UNKNOWN_TOPIC_OR_PARTITION where the active controller is another broker or a creation is under way already,
+// UNKNOWN_TOPIC_OR_PARTITION where the active controller is another broker (which is asked to create it) or a creation is under
+// way already,
 // INVALID_TOPIC_EXCEPTION or what else kept it from being created.
 func (c *Controller) AutoCreate(topics []string, done func([]AutoCreated)) {
 	c.request(func(m *Machine) { m.reigning(func() { m.autoCreate(topics, done) }) })
+}
+
+// LearnTopics calls done, on any goroutine, when the configurations of the topics of a LeaderAndIsr are known here and the
+// Observer has been told: before the order is carried out.
+func (c *Controller) LearnTopics(topics []kmsg.LeaderAndISRRequestTopicState, done func()) {
+	c.request(func(m *Machine) { m.learnTopics(topics, done) })
+}
+
+// ForgetTopics drops what is known of topics that UpdateMetadata said are deleted.
+func (c *Controller) ForgetTopics(names []string) {
+	c.request(func(m *Machine) { m.forgetTopics(names) })
 }
 
 // TopicConfigs returns the overrides of a topic, nil when it has none. Not to be modified.

@@ -170,6 +170,12 @@ func (d *driver) do(a Action) {
 			d.peers[a.Broker] = p
 		}
 		p.add(a)
+	case Forward:
+		if d.o.Forward == nil {
+			d.post(Forwarded{ID: a.ID, Err: errNotController})
+			return
+		}
+		d.o.Forward(a.Request, func(resp kmsg.Response, err error) { d.post(Forwarded{a.ID, resp, err}) })
 	case Drop:
 		if p := d.peers[a.Broker]; p != nil {
 			delete(d.peers, a.Broker)

@@ -42,6 +42,13 @@ type SendDone struct {
 	Err      error
 }
 
+// Forwarded is the active controller's answer.
+type Forwarded struct {
+	ID       uint64
+	Response kmsg.Response
+	Err      error
+}
+
 // Fired says that the time of an After is over.
 type Fired struct{ ID uint64 }
 
@@ -54,6 +61,7 @@ func (Changed) event()        {}
 func (ReadDone) event()       {}
 func (CommitDone) event()     {}
 func (SendDone) event()       {}
+func (Forwarded) event()      {}
 func (Fired) event()          {}
 func (Request) event()        {}
 
@@ -77,6 +85,12 @@ type Commit struct {
 type Send struct {
 	ID      uint64
 	Broker  int32
+	Request kmsg.Request
+}
+
+// Forward sends a request to the active controller, another broker.
+type Forward struct {
+	ID      uint64
 	Request kmsg.Request
 }
 
@@ -131,6 +145,7 @@ type Failed struct{ Err error }
 func (Read) action()             {}
 func (Commit) action()           {}
 func (Send) action()             {}
+func (Forward) action()          {}
 func (Drop) action()             {}
 func (After) action()            {}
 func (Cancel) action()           {}

@@ -37,15 +37,18 @@ type Machine struct {
 	lastID  uint64
 	pending map[uint64]continuation
 
-	session      int64          // 0 while there is none
-	former       map[int64]bool // sessions that we had before
-	isSetUp      bool           // the tree is complete, the configurations are read
-	registration []byte         // data of this process's node
-	brokerEpoch  int64          // -1 while not registered
-	activeID     int32          // active controller as far as we know, -1 none
-	electing     bool           // a step of an election is under way
-	electAgain   bool           // something changed meanwhile
-	ready        bool           // Ready or Failed was said
+	session      int64               // 0 while there is none
+	former       map[int64]bool      // sessions that we had before
+	isSetUp      bool                // the tree is complete, the configurations are read
+	registration []byte              // data of this process's node
+	brokerEpoch  int64               // -1 while not registered
+	activeID     int32               // active controller as far as we know, -1 none
+	electing     bool                // a step of an election is under way
+	electAgain   bool                // something changed meanwhile
+	ready        bool                // Ready or Failed was said
+	leftover     time.Time           // since when another session's node has kept us from registering
+	learned      map[string][16]byte // topics whose configuration is known, of those that this broker was given
+	forwarded    map[string]bool     // topics that the active controller has been asked to create
 	configs      configView
 	reign        *reign            // while elected
 	unanswered   map[uint64]func() // requests outside of the reign: what to do with them when the machine quits
@@ -75,7 +78,8 @@ func NewMachine(o MachineOptions) *Machine {
 		seed = binary.LittleEndian.Uint64(b[:])
 	}
 	return &Machine{o: o, id: o.Broker.ID, log: o.Logger, rand: rand.New(rand.NewPCG(seed, uint64(o.Broker.ID))),
-		pending: map[uint64]continuation{}, unanswered: map[uint64]func(){}, former: map[int64]bool{}, brokerEpoch: -1, activeID: -1, configs: newConfigView()}
+		pending: map[uint64]continuation{}, unanswered: map[uint64]func(){}, former: map[int64]bool{},
+		learned: map[string][16]byte{}, forwarded: map[string]bool{}, brokerEpoch: -1, activeID: -1, configs: newConfigView()}
 }
 
 // Step takes what happened since the last turn and returns what to do now.
@@ -109,6 +113,8 @@ func (m *Machine) handle(e Event) {
 	case CommitDone:
 		m.resume(e.ID, e)
 	case SendDone:
+		m.resume(e.ID, e)
+	case Forwarded:
 		m.resume(e.ID, e)
 	case Fired:
 		m.resume(e.ID, e)

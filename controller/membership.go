@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/znode"
@@ -51,10 +52,12 @@ func (m *Machine) setUp() {
 			m.fail(fmt.Errorf("the metadata store belongs to cluster %s, the log directories to cluster %s (meta.properties): "+
 				"point the broker at the store or at the directories that belong together", id, m.o.ClusterID))
 		default:
-			m.loadConfigs(func() {
-				m.do(Watch{znode.ControllerPath, store.Data})
-				m.isSetUp = true
-				m.register()
+			m.checkModes(func() {
+				m.loadConfigs(func() {
+					m.do(Watch{znode.ControllerPath, store.Data})
+					m.isSetUp = true
+					m.register()
+				})
 			})
 		}
 	})
@@ -129,11 +132,36 @@ func (m *Machine) registerAgain(err error) {
 		case m.ready: // it was ours before the session expired
 			m.log.Error("another broker has registered itself with this broker's id", zap.Int32("broker", m.id), zap.ByteString("registration", n.Data))
 			m.after(inSession, retryDelay, m.register)
+		case m.waitForLeftover(n):
 		default:
 			m.fail(fmt.Errorf("a broker with id %d is registered already: %s; give this one another broker.id, "+
 				"or wait for the session of a broker that died (zookeeper.session.timeout.ms)", m.id, n.Data))
 		}
 	})
+}
+
+// leftoverPoll is how often a leftover registration is looked at, leftoverSlack how much longer than a session it may take to vanish.
+const (
+	leftoverPoll  = 250 * time.Millisecond
+	leftoverSlack = 3 * time.Second
+)
+
+// waitForLeftover waits as long as a registration that is in the way can belong to a broker that died: this one, started again
+// before its old session ran out. What stays longer belongs to a living broker; then it reports false.
+func (m *Machine) waitForLeftover(n store.Node) bool {
+	timeout := m.o.Settings.SessionTimeout
+	switch {
+	case timeout <= 0:
+		return false
+	case m.leftover.IsZero():
+		m.leftover = m.now
+		m.log.Info("a registration with this broker's id is still there; waiting for the session that it belongs to to run out",
+			zap.Int32("broker", m.id), zap.Duration("longest", timeout+leftoverSlack), zap.ByteString("registration", n.Data))
+	case m.now.Sub(m.leftover) > timeout+leftoverSlack:
+		return false
+	}
+	m.after(inSession, leftoverPoll, m.register)
+	return true
 }
 
 // controllerChanged: the node of the active controller appeared, changed or vanished.
@@ -203,6 +231,12 @@ func (m *Machine) follow(n store.Node) {
 	c, err := znode.DecodeController(n.Data)
 	if err != nil {
 		m.log.Error("the node of the active controller cannot be read", zap.Error(err))
+		return
+	}
+	if c.KRaftEpoch >= 0 {
+		m.log.Error("a KRaft controller has taken the cluster over, which this broker cannot follow", zap.Int32("controller_epoch", c.KRaftEpoch))
+		m.setActive(-1)
+		m.fail(fmt.Errorf("a KRaft controller (%d) has taken the cluster over (%s in the metadata store): this broker cannot follow it", c.BrokerID, n.Path))
 		return
 	}
 	m.setActive(c.BrokerID)

@@ -103,6 +103,7 @@ func (m *Machine) won(epoch, epochVersion int32) {
 	if m.electAgain {
 		m.controllerChanged()
 	}
+	m.setUpFeatures()
 	m.load()
 }
 

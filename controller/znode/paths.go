@@ -18,6 +18,7 @@ const (
 	ConfigPath          = "/config"
 	ConfigChangesPath   = "/config/changes"
 	FeaturePath         = "/feature"
+	MigrationPath       = "/migration"
 	ProducerIDsPath     = "/latest_producer_id_block"
 	ConsumersPath       = "/consumers"
 

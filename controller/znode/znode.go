@@ -148,6 +148,9 @@ func DecodeProducerBlock(data []byte) (b ProducerBlock, err error) {
 	return b, err
 }
 
+// FeaturesEnabled is the status of Feature when features are in use.
+const FeaturesEnabled = 1
+
 // Feature is the data of /feature. Status: 0 disabled, 1 enabled.
 type Feature struct {
 	Features map[string]int16 // finalised maximum level
@@ -186,4 +189,13 @@ func DecodeFeature(data []byte) (Feature, error) {
 		f.Features[name] = level.Max
 	}
 	return f, nil
+}
+
+// DecodeMigration returns the KRaft controller that migrates the cluster, -1 none, out of /migration.
+func DecodeMigration(data []byte) (int32, error) {
+	v := struct {
+		Controller int32 `json:"kraft_controller_id"`
+	}{-1}
+	err := decode("a migration", data, &v)
+	return v.Controller, err
 }

@@ -145,6 +145,9 @@ func TestForms(t *testing.T) {
 	if c, err := DecodeController([]byte(`{"version":1,"brokerid":3,"timestamp":"7"}`)); err != nil || c != (Controller{3, 7, -1}) {
 		t.Errorf("controller version 1: %+v, %v", c, err)
 	}
+	if id, err := DecodeMigration([]byte(`{"version":0,"kraft_controller_id":3000,"kraft_controller_epoch":1}`)); err != nil || id != 3000 {
+		t.Errorf("migration by %d, %v", id, err)
+	}
 	if p, err := DecodeConfigChange([]byte(`{"version":1,"entity_type":"topics","entity_name":"t"}`)); err != nil || p != "topics/t" {
 		t.Errorf("configuration change version 1: %q, %v", p, err)
 	}

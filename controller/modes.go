@@ -1,0 +1,70 @@
+package controller
+
+import (
+	"fmt"
+
+	"github.com/gregor-broker/gregor/controller/store"
+	"github.com/gregor-broker/gregor/controller/znode"
+	"go.uber.org/zap"
+)
+
+// This file refuses clusters that this broker cannot be part of: those with finalised features (KIP-584), of which it knows none,
+// and those on their way to KRaft (KIP-866).
+
+// checkModes looks for signs of either before the broker registers.
+func (m *Machine) checkModes(then func()) {
+	m.read(inSession, datas(znode.FeaturePath, znode.MigrationPath), func(nodes []store.Node) {
+		feature, migration := nodes[0], nodes[1]
+		if feature.Exists {
+			f, err := znode.DecodeFeature(feature.Data)
+			if err != nil {
+				m.fail(fmt.Errorf("%s in the metadata store: %w", feature.Path, err))
+				return
+			}
+			if name, level := finalised(f); name != "" {
+				m.fail(fmt.Errorf("the cluster has finalised the feature %s at level %d (%s in the metadata store), which this broker does not "+
+					"have: it cannot take part", name, level, feature.Path))
+				return
+			}
+		}
+		if migration.Exists {
+			if id, err := znode.DecodeMigration(migration.Data); err != nil || id >= 0 {
+				m.fail(fmt.Errorf("the cluster is being migrated to KRaft, by controller %d (%s in the metadata store): this broker cannot take "+
+					"part; go back to ZooKeeper mode first, or leave the broker out", id, migration.Path))
+				return
+			}
+		}
+		then()
+	})
+}
+
+// finalised returns a feature that is in force, "" if there is none.
+func finalised(f znode.Feature) (string, int16) {
+	if f.Status != znode.FeaturesEnabled {
+		return "", 0
+	}
+	for name, level := range f.Features {
+		return name, level
+	}
+	return "", 0
+}
+
+// setUpFeatures writes the node that says that features are in use, and none of them finalised, as every controller from 2.7 on does.
+func (m *Machine) setUpFeatures() {
+	m.read(inReign, datas(znode.FeaturePath), func(nodes []store.Node) {
+		n := nodes[0]
+		data := znode.Feature{Status: znode.FeaturesEnabled}.Encode()
+		op := store.Create(n.Path, data, store.Persistent)
+		if n.Exists {
+			if f, err := znode.DecodeFeature(n.Data); err != nil || f.Status == znode.FeaturesEnabled {
+				return
+			}
+			op = store.Set(n.Path, data, n.Stat.Version)
+		}
+		m.command([]store.Txn{{op}}, func(outcomes []outcome) {
+			if err := outcomes[0].err; err != nil {
+				m.log.Warn("the features' node could not be written", zap.Error(err))
+			}
+		})
+	})
+}
