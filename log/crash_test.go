@@ -13,6 +13,9 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/gregor-broker/gregor/log/record"
 	"github.com/gregor-broker/gregor/log/vfs"
 )
@@ -398,6 +401,8 @@ func TestFullDisk(t *testing.T) {
 	e := newEnv(t)
 	e.fs = vfs.NewMem(64<<10, e.clock.Now)
 	e.o.FS = e.fs
+	core, logged := observer.New(zap.ErrorLevel)
+	e.o.Logger = zap.New(core)
 	e.open()
 	l := e.create("t", nil)
 	ballast, err := e.fs.Create("/data/ballast")
@@ -423,6 +428,13 @@ func TestFullDisk(t *testing.T) {
 	}
 	if _, err := l.Append(batch(1, strings.Repeat("x", 2000)), 0); !errors.Is(err, ErrStorage) {
 		t.Errorf("still full: %v", err)
+	}
+	e.clock.Advance(troublePause)
+	if _, err := l.Append(batch(1, strings.Repeat("x", 2000)), 0); !errors.Is(err, ErrStorage) {
+		t.Errorf("still full: %v", err)
+	}
+	if lines := logged.All(); len(lines) != 2 || lines[0].ContextMap()["topic"] != "t" || lines[1].ContextMap()["left_out"] != int64(1) {
+		t.Errorf("the log says %v", lines)
 	}
 	if err := ballast.Truncate(0); err != nil {
 		t.Fatal(err)

@@ -34,6 +34,8 @@ type dir struct {
 
 	producerMaxAgeMs int64
 
+	troubles troubles
+
 	mu struct {
 		sync.Mutex
 		logs map[TopicPartition]*Log
@@ -147,6 +149,33 @@ func (d *dir) checkpointAll() error {
 		errs = append(errs, d.checkpoint(which, true))
 	}
 	return errors.Join(errs...)
+}
+
+// troubles keeps failures of the file system from filling the log: a full disk fails every append.
+type troubles struct {
+	mu struct {
+		sync.Mutex
+		quietUntil time.Duration // on the monotonic clock
+		leftOut    int           // failures since the last line
+	}
+}
+
+// troublePause is how long a directory says nothing more after a failure that it logged.
+const troublePause = 10 * time.Second
+
+// trouble logs a failed call of the file system, unless another one was logged a moment ago.
+func (d *dir) trouble(tp TopicPartition, doing string, err error) {
+	m := &d.troubles.mu
+	m.Lock()
+	defer m.Unlock()
+	now := d.clock.Monotonic()
+	if now < m.quietUntil {
+		m.leftOut++
+		return
+	}
+	d.logger.Error("a log could not be written or read", zap.String("dir", d.path), zap.String("topic", tp.Topic),
+		zap.Int32("partition", tp.Partition), zap.String("doing", doing), zap.Int("left_out", m.leftOut), zap.Error(err))
+	m.quietUntil, m.leftOut = now+troublePause, 0
 }
 
 // start begins the periodic work.

@@ -96,11 +96,12 @@ func (l *Log) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: "+format, append([]any{l.tp}, args...)...)
 }
 
-// storage makes an error about a failed call of the file system.
+// storage makes an error about a failed call of the file system, and logs it.
 func (l *Log) storage(doing string, err error) error {
 	if lifeState(l.state.Load()) == deleted {
 		return l.errorf("%w", ErrUnknownPartition)
 	}
+	l.dir.trouble(l.tp, doing, err)
 	return l.errorf("%s: %w: %w", doing, ErrStorage, err)
 }
 

@@ -243,6 +243,8 @@ func (l *Log) DeleteOldSegments() (int, error) {
 	l.dropSnapshots(func(at int64) bool {
 		return slices.ContainsFunc(gone, func(s *segment.Segment) bool { return s.Base() == at })
 	})
+	l.dir.logger.Info("old segments are deleted", zap.String("topic", l.tp.Topic), zap.Int32("partition", l.tp.Partition),
+		zap.Int("segments", n), zap.Int64("start", segs[n].Base()))
 	return n, nil
 }
 
