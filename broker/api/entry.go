@@ -86,6 +86,8 @@ type Entry struct {
 	Cost       int64 // bytes of memory that handling may take per byte on the wire
 	Runs       place
 	Controller bool // only the active controller can answer
+	// BetweenBrokers: never sent by clients, so never served where there is one broker.
+	BetweenBrokers bool
 
 	// Ready, where there is one, says whether an onProcessor request can be served without blocking right now; if not
 	// it goes to a handler.
@@ -95,6 +97,9 @@ type Entry struct {
 
 // Served is what a broker serves of the API in its mode.
 func (e *Entry) Served(embedded bool) Versions {
+	if embedded && e.BetweenBrokers {
+		return none
+	}
 	if embedded {
 		return e.ZooKeeper.Union(e.Kafka4)
 	}

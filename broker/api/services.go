@@ -29,9 +29,12 @@ type Services struct {
 	Sessions    *fetchsession.Cache
 	Groups      *groupcoord.Coordinator
 	ProducerIDs *ProducerIDs
+	Pool        func(func())            // runs a function on a handler goroutine, never on the caller's
 	Downconvert func(topic string) bool // message.downconversion.enable
 	Clock       clock.Clock
 	Logger      *zap.Logger
+
+	orders orderGate
 }
 
 // ApplyMetadata carries an UpdateMetadata order out: the image changes, and the coordinator forgets topics that went

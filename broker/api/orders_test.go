@@ -1,0 +1,85 @@
+package api
+
+import (
+	"context"
+	"testing"
+
+	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/controller"
+	"github.com/gregor-broker/gregor/controller/store/storetest"
+	"github.com/gregor-broker/gregor/controller/znode"
+	"github.com/gregor-broker/gregor/wire/clock"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+)
+
+// quietBroker is a broker for a controller that has nothing to order.
+type quietBroker struct{}
+
+func (quietBroker) Send(_ context.Context, _ int32, r kmsg.Request) (kmsg.Response, error) {
+	return r.ResponseKind(), nil
+}
+func (quietBroker) ConfigChanged(_, _ string, _ map[string]string) {}
+func (quietBroker) ControllerChanged(int32)                       {}
+func (quietBroker) Validate(map[string]string) error              { return nil }
+func (quietBroker) UncleanElection(map[string]string) bool        { return false }
+func (quietBroker) Describe(map[string]string) []kmsg.CreateTopicsResponseTopicConfig {
+	return nil
+}
+
+// Late orders are kept out: of an older controller, for an earlier registration of this broker, of a KRaft controller.
+func TestOrdersAreFenced(t *testing.T) {
+	client := storetest.NewFake(clock.System).Client()
+	c, err := controller.Start(t.Context(), controller.Options{
+		Store: client, Broker: znode.Broker{ID: 1, JMXPort: -1}, ClusterID: "x", Transport: quietBroker{}, Observer: quietBroker{},
+		Configs: quietBroker{}, Clock: clock.System, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Stop(context.Background())
+	s := &Services{BrokerID: 1, Controller: c, Metadata: metadata.NewCache(), Logger: zap.NewNop()}
+	epoch := c.BrokerEpoch()
+	for _, o := range []struct {
+		name string
+		order
+		want int16
+	}{
+		{"first", order{2, 5, epoch, false}, 0},
+		{"same controller", order{2, 5, epoch, false}, 0},
+		{"older controller", order{3, 4, epoch, false}, kerr.StaleControllerEpoch.Code},
+		{"earlier registration", order{2, 5, epoch - 1, false}, kerr.StaleBrokerEpoch.Code},
+		{"earlier registration, newer controller", order{2, 9, epoch - 1, false}, kerr.StaleBrokerEpoch.Code},
+		{"it did not raise the epoch", order{2, 5, epoch, false}, 0},
+		{"registration unknown", order{2, 5, -1, false}, 0},
+		{"later registration", order{2, 5, epoch + 1, false}, 0},
+		{"newer controller", order{3, 6, epoch, false}, 0},
+		{"deposed controller", order{2, 5, epoch, false}, kerr.StaleControllerEpoch.Code},
+		{"KRaft", order{3000, 7, epoch, true}, kerr.StaleControllerEpoch.Code},
+		{"after KRaft", order{3, 6, epoch, false}, 0},
+	} {
+		if got := s.refused(o.order); got != o.want {
+			t.Errorf("%s: %d, want %d", o.name, got, o.want)
+		}
+	}
+	update := kmsg.NewPtrUpdateMetadataRequest()
+	update.ControllerID, update.ControllerEpoch = 2, 5
+	if code := s.UpdateMetadata(update).ErrorCode; code != kerr.StaleControllerEpoch.Code || s.Metadata.Image().Controller != -1 {
+		t.Errorf("metadata of a deposed controller: %d", code)
+	}
+	update.ControllerID, update.ControllerEpoch = 3, 6
+	if code := s.UpdateMetadata(update).ErrorCode; code != 0 || s.Metadata.Image().Controller != 3 {
+		t.Errorf("metadata: %d", code)
+	}
+}
+
+// What only brokers send is not served where there is one broker.
+func TestBetweenBrokers(t *testing.T) {
+	embedded, cluster := NewTable(true), NewTable(false)
+	for _, key := range []kmsg.Key{kmsg.LeaderAndISR, kmsg.StopReplica, kmsg.UpdateMetadata, kmsg.ControlledShutdown, kmsg.AlterPartition, kmsg.AllocateProducerIDs} {
+		if !embedded.Versions(key.Int16()).Empty() || cluster.Versions(key.Int16()).Empty() {
+			t.Errorf("%s: embedded %s, on ZooKeeper %s", key.Name(), embedded.Versions(key.Int16()), cluster.Versions(key.Int16()))
+		}
+	}
+}
