@@ -1,17 +1,23 @@
 package harness
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // ClusterOptions says what a cluster is made of.
@@ -19,7 +25,11 @@ type ClusterOptions struct {
 	Kinds   []Kind            // of the brokers 1, 2 and so on; empty = three of Peer()
 	Props   map[string]string // of every broker; they win over the harness's
 	PropsOf func(id int) map[string]string
-	Proxied bool // each broker is reached by the others, and reaches ZooKeeper, through proxies of its own
+	// Place says where a broker is to run: on which address, and the words of a command that runs another one there. nil = all here.
+	Place func(id int) (host string, wrapper []string)
+	// ZooKeeperHost is where brokers elsewhere reach this machine. "" = 127.0.0.1.
+	ZooKeeperHost string
+	Proxied       bool // each broker is reached by the others, and reaches ZooKeeper, through proxies of its own
 }
 
 // Cluster is a real ZooKeeper and the brokers 1 to n that it coordinates. Its methods are for one goroutine, save where they
@@ -87,7 +97,11 @@ func newCluster(dir string, o ClusterOptions) (*Cluster, error) {
 		return c, err
 	}
 	var err error
-	if c.ZooKeeper, err = NewEnsemble(filepath.Join(dir, "zookeeper"), nil); err != nil {
+	settings := map[string]string{}
+	if o.ZooKeeperHost != "" {
+		settings["clientPortAddress"] = "0.0.0.0"
+	}
+	if c.ZooKeeper, err = NewEnsemble(filepath.Join(dir, "zookeeper"), settings); err != nil {
 		return c, err
 	}
 	for i, kind := range o.Kinds {
@@ -120,8 +134,20 @@ func (c *Cluster) add(id int, kind Kind, o ClusterOptions) error {
 	if kind == Kafka39 {
 		maps.Copy(props, kafkaProps)
 	}
+	if o.Place != nil {
+		var host string
+		host, b.wrapper = o.Place(id)
+		_, port, err := net.SplitHostPort(b.Addr)
+		if err != nil {
+			return err
+		}
+		b.Addr = net.JoinHostPort(host, port)
+	}
 	props["broker.id"] = strconv.Itoa(id)
 	props["zookeeper.connect"] = c.ZooKeeper.Addr
+	if o.ZooKeeperHost != "" {
+		props["zookeeper.connect"] = strings.Replace(c.ZooKeeper.Addr, "127.0.0.1", o.ZooKeeperHost, 1)
+	}
 	if o.Proxied {
 		if err := c.addProxies(b, props); err != nil {
 			return err
@@ -178,10 +204,14 @@ func (c *Cluster) Close() {
 	}
 }
 
+// settingsLine matches the lines in which a JVM broker lists its settings, hundreds of them.
+var settingsLine = regexp.MustCompile(`(?m)^\t[A-Za-z0-9.]+ = .*\n`)
+
 func (c *Cluster) logTails(t testing.TB) {
 	for i, b := range c.Brokers {
 		if b.process != nil {
-			t.Logf("end of the log of broker %d, %s:\n%s", i+1, b.Kind, tail(b.process.log(), 3000))
+			text := settingsLine.ReplaceAll(b.process.log(), nil)
+			t.Logf("end of the log of broker %d, %s:\n%s", i+1, b.Kind, tail(text, 3000))
 		}
 	}
 }
@@ -308,6 +338,22 @@ func (c *Cluster) Mend() error {
 	return c.restart(ended...)
 }
 
+// deleteTopics removes what a test of a shared cluster leaves, as far as that is possible: the next test waits for all that there is.
+func (c *Cluster) deleteTopics() {
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...))
+	if err != nil {
+		return
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	admin := kadm.NewClient(client)
+	topics, err := admin.ListTopics(ctx)
+	if err == nil {
+		_, _ = admin.DeleteTopics(ctx, topics.Names()...)
+	}
+}
+
 // sharedCluster is the cluster that the tests of one package use together.
 var sharedCluster struct {
 	sync.Mutex
@@ -341,7 +387,8 @@ func SharedCluster(t testing.TB) *Cluster {
 		if err := c.Mend(); err != nil {
 			t.Errorf("bring the cluster back: %v", err)
 		}
+		c.deleteTopics()
 	})
-	c.AwaitInSync(t, 2*time.Minute)
+	c.AwaitInSync(t, time.Minute)
 	return c
 }
