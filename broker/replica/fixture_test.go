@@ -110,14 +110,19 @@ func (f *fixture) mustObey(r *kmsg.LeaderAndISRRequest) {
 	}
 }
 
-func (f *fixture) remove(topic string, n int) {
+func (f *fixture) remove(topic string, n int) { f.stopReplicas(topic, n, true) }
+
+// stop stops partition 0 of a topic.
+func (f *fixture) stop(topic string, remove bool) { f.stopReplicas(topic, 1, remove) }
+
+func (f *fixture) stopReplicas(topic string, n int, remove bool) {
 	r := kmsg.NewPtrStopReplicaRequest()
 	r.Version, r.ControllerEpoch = 4, f.epoch
 	t := kmsg.NewStopReplicaRequestTopic()
 	t.Topic = topic
 	for i := range n {
 		p := kmsg.NewStopReplicaRequestTopicPartitionState()
-		p.Partition, p.LeaderEpoch, p.Delete = int32(i), epochDuringDelete, true
+		p.Partition, p.LeaderEpoch, p.Delete = int32(i), epochDuringDelete, remove
 		t.PartitionStates = append(t.PartitionStates, p)
 	}
 	r.Topics = append(r.Topics, t)

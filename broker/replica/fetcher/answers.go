@@ -12,7 +12,7 @@ import (
 
 // broken is what follows an error of the connection, or of a whole answer.
 func (m *Machine) broken(now time.Duration) {
-	m.retryAt = now + backoff(m.settings.Backoff, m.failures)
+	m.resting, m.retryAt = true, now+backoff(m.settings.Backoff, m.failures)
 	m.failures++
 }
 

@@ -41,7 +41,8 @@ type Machine struct {
 	asking    []*partition // in phases lost and lostStart
 	failed    int          // how many are in phase failed
 
-	retryAt  time.Duration // of everything, after the connection failed
+	resting  bool // until retryAt nothing is done, as the connection failed
+	retryAt  time.Duration
 	failures int
 	refused  []Refusal
 }
@@ -183,7 +184,7 @@ func (m *Machine) Refused() []Refusal {
 
 // Next decides.
 func (m *Machine) Next(now time.Duration) Step {
-	if m.retryAt > now {
+	if m.resting = m.resting && m.retryAt > now; m.resting {
 		return Step{Wait: m.retryAt - now}
 	}
 	soonest := m.wake(now)
