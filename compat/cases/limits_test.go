@@ -3,8 +3,10 @@ package cases
 import (
 	"encoding/binary"
 	"fmt"
+	"net"
 	"os"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -109,6 +111,46 @@ func TestListeners(t *testing.T) {
 			if got := fmt.Sprintf("%s:%d", found.Host, found.Port); found.ErrorCode != 0 || got != want {
 				return fmt.Errorf("%s: FindCoordinator answers %s, error %d; want %s", name, got, found.ErrorCode, want)
 			}
+			return nil
+		})
+	}
+}
+
+// TestAddressOfTheConnection: without advertised.listeners each client is told the address that it came to itself.
+func TestAddressOfTheConnection(t *testing.T) {
+	if harness.Peer() != harness.Gregor {
+		t.Skip("Kafka tells its host's name")
+	}
+	b := harness.Start(t, harness.Options{Props: map[string]string{"listeners": "PLAINTEXT://0.0.0.0:0", "offsets.topic.num.partitions": "1"}})
+	_, port, err := net.SplitHostPort(b.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := []string{"127.0.0.1", "127.0.0.2"}
+	if runtime.GOOS != "linux" { // which has all of 127.0.0.0/8
+		hosts = hosts[:1]
+	}
+	for _, host := range hosts {
+		c := raw.Dial(t, net.JoinHostPort(host, port))
+		told := func(what, toldHost string, toldPort int32) {
+			if got := net.JoinHostPort(toldHost, fmt.Sprint(toldPort)); got != net.JoinHostPort(host, port) {
+				t.Errorf("a client of %s is told %s by %s", host, got, what)
+			}
+		}
+		for _, broker := range raw.Do[*kmsg.MetadataResponse](c, raw.With(kmsg.NewPtrMetadataRequest(), 9)).Brokers {
+			told("Metadata", broker.Host, broker.Port)
+		}
+		for _, broker := range raw.Do[*kmsg.DescribeClusterResponse](c, raw.With(kmsg.NewPtrDescribeClusterRequest(), 0)).Brokers {
+			told("DescribeCluster", broker.Host, broker.Port)
+		}
+		harness.Eventually(t, time.Minute, func() error {
+			find := raw.With(kmsg.NewPtrFindCoordinatorRequest(), 3)
+			find.CoordinatorKey = "group"
+			found := raw.Do[*kmsg.FindCoordinatorResponse](c, find)
+			if found.ErrorCode != 0 {
+				return fmt.Errorf("FindCoordinator answers %d", found.ErrorCode)
+			}
+			told("FindCoordinator", found.Host, found.Port)
 			return nil
 		})
 	}
