@@ -31,8 +31,10 @@ type Conn struct {
 	strand   dispatch.Strand
 	clientID *string // of the last request, reused by the next
 
-	arriving *Request // large request of which only a part is there
-	waiting  *Request // stopped at a gate
+	arriving *Request     // large request of which only a part is there
+	arrived  atomic.Int64 // bytes of it, once it holds memory
+	lookedAt atomic.Int64 // arrived when others waited for memory last
+	waiting  *Request     // stopped at a gate
 	place    dispatch.Waiter
 	end      dispatch.Node
 }
@@ -58,6 +60,9 @@ func (p *peer) Session() *session.Conn { return &p.session }
 func (p *peer) Advance() {
 	c := (*Conn)(p)
 	c.session.Resume()
+	if r := c.arriving; r != nil && r.admitted {
+		c.arrived.Store(int64(c.session.Arrived()))
+	}
 	if r := c.waiting; r != nil && !c.session.Muted() {
 		c.waiting = nil
 		c.paid(r)
@@ -97,10 +102,11 @@ func (c *Conn) take(f session.Frame) {
 		}
 	}
 	if r.admitted {
+		c.server.arrivals.remove(c)
 		c.run(r)
 		return
 	}
-	if c.server.memory.Acquire(&c.place, r.cost, c) {
+	if c.acquire(r, !f.Part) {
 		c.paid(r)
 		return
 	}
@@ -134,6 +140,8 @@ func (c *Conn) admit(f session.Frame) *Request {
 func (c *Conn) paid(r *Request) {
 	r.admitted = true
 	if c.arriving == r {
+		c.arrived.Store(int64(c.session.Arrived()))
+		c.server.arrivals.add(c)
 		c.session.Admitted()
 		return
 	}
@@ -197,6 +205,8 @@ func (p *peer) Deliver(m session.Message) {
 		c.waiting = nil
 		c.push(r)
 		c.session.Unmute(session.Queue)
+	case session.Stalled:
+		c.stalled()
 	case session.Drain:
 		c.session.Mute(session.Draining)
 	}
@@ -218,7 +228,8 @@ func (p *peer) Closed(cause error) {
 	c.session.Close()
 	c.giveUpWaiting()
 	if r := c.arriving; r != nil && r.admitted {
-		c.server.memory.Release(r.cost)
+		c.server.arrivals.remove(c)
+		r.release()
 	}
 	c.arriving = nil
 	if cause != nil {
@@ -274,5 +285,5 @@ func (r *Request) releaseBody() {
 		buffers.Poison(r.Body)
 	}
 	r.buffer, r.Body = nil, nil
-	r.Conn.server.memory.Release(r.cost)
+	r.release()
 }

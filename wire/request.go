@@ -23,6 +23,7 @@ type Request struct {
 
 	buffer   []byte // of the pool's, behind Body; nil while it lies in the processor's
 	cost     int64
+	gate     *dispatch.Gate // that its cost is from; nil: the memory budget
 	bodyAt   int
 	inline   bool
 	admitted bool // has its share of the memory budget

@@ -32,6 +32,8 @@ type Server struct {
 	pool     *buffers.Pool
 	handlers *dispatch.Pool
 	memory   *dispatch.Gate // bytes of queued.max.request.bytes
+	reserve  *dispatch.Gate // beside the memory budget, see arrivals
+	arrivals arrivals
 	queue    *dispatch.Gate // requests of queued.max.requests
 	quota    *quota
 	lines    sampler
@@ -58,15 +60,17 @@ func New(cfg Config, h Handler) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, handler: h, log: cfg.Logger,
-		limits: session.Limits{MaxRequestBytes: cfg.MaxRequestBytes, MaxInFlight: cfg.MaxInFlight, MaxUnsentBytes: maxUnsentBytes},
-		pool:   &buffers.Pool{},
-		memory: dispatch.NewGate(cfg.QueuedMaxRequestBytes),
-		queue:  dispatch.NewGate(int64(cfg.QueuedMaxRequests)),
-		lines:  sampler{clock: cfg.Clock},
+		limits:  session.Limits{MaxRequestBytes: cfg.MaxRequestBytes, MaxInFlight: cfg.MaxInFlight, MaxUnsentBytes: maxUnsentBytes},
+		pool:    &buffers.Pool{},
+		memory:  dispatch.NewGate(cfg.QueuedMaxRequestBytes),
+		reserve: newReserve(cfg.QueuedMaxRequestBytes),
+		queue:   dispatch.NewGate(int64(cfg.QueuedMaxRequests)),
+		lines:   sampler{clock: cfg.Clock},
 	}
 	if s.quota, err = newQuota(&cfg); err != nil {
 		return nil, err
 	}
+	s.arrivals.clock, s.arrivals.waiting = cfg.Clock, s.memory.Waited
 	s.handlers = dispatch.NewPool(cfg.Handlers)
 	if s.engine, err = newEngine(cfg.Engine, session.Options{
 		Acceptor: acceptor{s}, Processors: cfg.Processors, IdleTimeout: cfg.IdleTimeout, SendBuffer: cfg.SendBuffer,
@@ -113,6 +117,7 @@ func (s *Server) Drain(ctx context.Context) error {
 func (s *Server) Close() error {
 	s.closing.Do(func() {
 		s.quota.stop()
+		s.arrivals.close()
 		s.engine.StopAccepting()
 		s.closed = s.engine.Close()
 		s.handlers.Close()

@@ -58,6 +58,31 @@ func (g *Gate) Acquire(w *Waiter, n int64, to Grantee) bool {
 	return false
 }
 
+// TryAcquire takes n and returns true if that needs no waiting.
+func (g *Gate) TryAcquire(n int64) bool {
+	if g == nil {
+		return true
+	}
+	n = min(n, g.total)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.first != nil || n > g.mu.free {
+		return false
+	}
+	g.mu.free -= n
+	return true
+}
+
+// Waited reports whether somebody is in the queue.
+func (g *Gate) Waited() bool {
+	if g == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.first != nil
+}
+
 // Release gives n back, as it was acquired.
 func (g *Gate) Release(n int64) {
 	if g == nil {

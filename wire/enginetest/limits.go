@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,6 +208,61 @@ func (s *Suite) costAboveBudgetRunsAlone(t *testing.T) {
 	h.next(t)
 	h.let <- struct{}{}
 	small.expect(3, nil)
+}
+
+// claimsDoNotStarve: who takes the whole budget with claims and then sends nothing holds up small requests not at all, and large
+// ones for a while.
+func (s *Suite) claimsDoNotStarve(t *testing.T) {
+	const budget = 1 << 20
+	clk := clock.NewFake(time.UnixMilli(0))
+	parked := make(chan *wire.Request, 1)
+	a := echo(true)
+	serve := a.serve
+	a.serve = func(r *wire.Request, inline bool) bool {
+		if r.Header.CorrelationID == 0 {
+			parked <- r
+			return true
+		}
+		return serve(r, inline)
+	}
+	r := s.start(t, wire.Config{Clock: clk, QueuedMaxRequestBytes: budget, Processors: 1}, a)
+	var claims []*client
+	for i := range int32(4) {
+		cl := r.dial()
+		if i == 0 {
+			cl.send(request(0, nil)) // its answer is due when the connection is to end
+			defer answer(within(t, "the request arrives", parked))
+		}
+		cl.send(request(1, make([]byte, budget/3))[:100_000])
+		claims = append(claims, cl)
+	}
+	small := r.dial()
+	for i := range int32(100) {
+		small.send(request(i+1, []byte("small")))
+		small.expect(i+1, []byte("small"))
+	}
+	body := make([]byte, budget/2)
+	large := r.dial()
+	stop := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() { large.Write(request(3, body)) })
+	running.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				clk.Advance(time.Second)
+				runtime.Gosched()
+			}
+		}
+	})
+	large.expect(3, body)
+	for _, cl := range claims[1:] {
+		cl.expectEnd()
+	}
+	close(stop)
+	running.Wait()
 }
 
 // budgetSurvivesDeadWaiters kills connections that wait for memory, and some that hold it with half a request.

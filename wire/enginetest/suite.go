@@ -31,6 +31,7 @@ func (s *Suite) Run(t *testing.T) {
 		{"ByteByByte", (*Suite).byteByByte},
 		{"MemoryBudget", (*Suite).memoryBudget},
 		{"CostAboveBudgetRunsAlone", (*Suite).costAboveBudgetRunsAlone},
+		{"ClaimsDoNotStarve", (*Suite).claimsDoNotStarve},
 		{"BudgetSurvivesDeadWaiters", (*Suite).budgetSurvivesDeadWaiters},
 		{"QueuedMaxRequests", (*Suite).queuedMaxRequests},
 		{"MaxInFlight", (*Suite).maxInFlight},

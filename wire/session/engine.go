@@ -75,6 +75,7 @@ const (
 	Replied      Kind = iota // an exchange has its reply
 	MemoryThere              // the memory budget has room for the request that waits for it
 	QueueHasRoom             // the handlers' queue has room for the request that waits for it
+	Stalled                  // others wait for memory that the arriving request holds without arriving
 	Drain                    // read nothing more, close when all is answered
 )
 

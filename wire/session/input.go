@@ -127,6 +127,9 @@ func (c *Conn) Next() (Frame, error) {
 	return f, nil
 }
 
+// Arrived returns how many bytes of the request that arrives are there.
+func (c *Conn) Arrived() int { return len(c.in.buf) + min(len(c.in.rest), c.in.want) }
+
 // Admitted lets the request whose beginning Next returned grow to its size.
 func (c *Conn) Admitted() { c.in.admitted = true }
 
