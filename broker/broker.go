@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/gregor-broker/gregor/broker/api"
@@ -45,10 +46,16 @@ type Broker struct {
 	store     store.Store
 	clusterID string // "": that of the data directories
 	peers     *peer.Network
-	topics    *topicConfigs
-	cleaner   *cleaner.Cleaner
-	services  *api.Services
-	startedAt time.Duration
+	proposals *proposals
+
+	// What runs on goroutines of the broker's own: until running is done, and Stop waits for it.
+	running    context.Context
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+	topics     *topicConfigs
+	cleaner    *cleaner.Cleaner
+	services   *api.Services
+	startedAt  time.Duration
 }
 
 // boundListener is a listener with the address that it got, or how to reach it in memory.
@@ -63,7 +70,9 @@ func New(o Options) *Broker {
 	if o.Clock == nil {
 		o.Clock = clock.System
 	}
-	return &Broker{options: o, config: o.Config, logger: o.Logger, clock: o.Clock}
+	b := &Broker{options: o, config: o.Config, logger: o.Logger, clock: o.Clock}
+	b.running, b.cancel = context.WithCancel(context.Background())
+	return b
 }
 
 // Run starts the broker, serves until ctx is done and stops it in an orderly way; hurry cuts the orderly way short. It

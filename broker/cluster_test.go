@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
@@ -22,6 +25,7 @@ type cluster struct {
 	t       *testing.T
 	tree    *storetest.Fake
 	dir     string
+	mu      sync.Mutex // of brokers, which those who dial read
 	brokers map[int32]*Broker
 }
 
@@ -29,8 +33,11 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, tree: storetest.NewFake(clock.System), dir: t.TempDir(), brokers: map[int32]*Broker{}}
 	t.Cleanup(func() {
-		for id := range c.brokers {
-			c.stop(id)
+		for len(c.brokers) > 0 {
+			for id := range c.brokers {
+				c.stop(id)
+				break
+			}
 		}
 	})
 	return c
@@ -44,12 +51,17 @@ func (c *cluster) dial(_ context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	for id, b := range c.brokers {
-		if fmt.Sprint(id) == port {
-			return b.Dial("PLAINTEXT")
-		}
+	id, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, err
 	}
-	return nil, errNoBroker
+	c.mu.Lock()
+	b := c.brokers[int32(id)]
+	c.mu.Unlock()
+	if b == nil {
+		return nil, errNoBroker
+	}
+	return b.Dial("PLAINTEXT")
 }
 
 func (c *cluster) start(id int32, overrides ...string) *Broker {
@@ -66,20 +78,24 @@ func (c *cluster) start(id int32, overrides ...string) *Broker {
 		Config: snapshot, Logger: zaptest.NewLogger(c.t, zaptest.Level(zap.WarnLevel)), Pipes: true, Store: c.tree.Client(),
 		DialPeer: func(ctx context.Context, _ int32, address string) (net.Conn, error) { return c.dial(ctx, address) },
 	})
+	c.mu.Lock()
+	c.brokers[id] = b
+	c.mu.Unlock()
 	if err := b.Start(c.t.Context()); err != nil {
 		c.t.Fatal(err)
 	}
-	c.brokers[id] = b
 	return b
 }
 
 func (c *cluster) stop(id int32) {
 	c.t.Helper()
 	b := c.brokers[id]
-	delete(c.brokers, id)
 	if err := b.Stop(nil); err != nil {
 		c.t.Error(err)
 	}
+	c.mu.Lock()
+	delete(c.brokers, id)
+	c.mu.Unlock()
 }
 
 func (c *cluster) client(opts ...kgo.Opt) *kgo.Client {
@@ -122,5 +138,59 @@ func TestOneBrokerOnZooKeeper(t *testing.T) {
 		reader := c.client(kgo.ConsumeTopics("t"))
 		defer reader.Close()
 		consume(t, reader, 30)
+	})
+}
+
+// eventually polls until ok, in virtual time.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 600 {
+		if ok() {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatalf("after a minute still not: %s", what)
+}
+
+// inSync says whether every partition of a topic has n in-sync replicas in every broker's image.
+func (c *cluster) inSync(topic string, n int) bool {
+	for _, b := range c.brokers {
+		at := b.services.Metadata.Image().Topic(topic)
+		if at == nil {
+			return false
+		}
+		for _, p := range at.Partitions {
+			if len(p.ISR) != n || p.Leader < 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// TestThreeBrokers: records with acks=all outlive the broker that took them; it comes back, catches up and is in sync.
+func TestThreeBrokers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		for id := int32(1); id <= 3; id++ {
+			c.start(id, "min.insync.replicas=2", "default.replication.factor=3")
+		}
+		cl := c.client(kgo.RequiredAcks(kgo.AllISRAcks()))
+		defer cl.Close()
+		createTopic(t, cl, "t", 6, nil)
+		produce(t, cl, "t", 0, 100)
+		eventually(t, "all in sync", func() bool { return c.inSync("t", 3) })
+		c.stop(2)
+		produce(t, cl, "t", 100, 200)
+		eventually(t, "two in sync", func() bool { return c.inSync("t", 2) })
+		c.start(2, "min.insync.replicas=2", "default.replication.factor=3")
+		produce(t, cl, "t", 200, 300)
+		eventually(t, "all in sync again", func() bool { return c.inSync("t", 3) })
+		c.stop(1)
+		produce(t, cl, "t", 300, 350)
+		reader := c.client(kgo.ConsumeTopics("t"))
+		defer reader.Close()
+		consume(t, reader, 350)
 	})
 }

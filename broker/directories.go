@@ -1,7 +1,12 @@
 package broker
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -26,6 +31,28 @@ func (b *Broker) newClusterID() string {
 		return ""
 	}
 	return named
+}
+
+// StorePath is where the embedded metadata store of these log directories is: in the one that has one, whatever their
+// order, else in the first.
+func StorePath(dirs []string) (string, error) {
+	found := ""
+	for _, dir := range dirs {
+		path := filepath.Join(dir, StoreFile)
+		switch _, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return "", err
+		case found != "":
+			return "", fmt.Errorf("%s and %s: a broker has one; move the one away that is not this broker's", found, path)
+		default:
+			found = path
+		}
+	}
+	if found == "" {
+		found = filepath.Join(dirs[0], StoreFile)
+	}
+	return found, nil
 }
 
 // warnOfStrays tells of partitions on disk that belong to no topic: what Kafka wrote is served only after an import.

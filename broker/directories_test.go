@@ -60,3 +60,24 @@ func TestStraysAreToldOf(t *testing.T) {
 		t.Errorf("warnings %q", warnings)
 	}
 }
+
+// The metadata stays with the data when log.dirs names the directories in another order.
+func TestOrderOfDirectories(t *testing.T) {
+	one, two := t.TempDir(), t.TempDir()
+	startLogged(t, one+","+two)
+	startLogged(t, two+","+one)
+	if _, err := os.Stat(filepath.Join(two, StoreFile)); err == nil {
+		t.Error("a second store was made")
+	}
+	if err := os.WriteFile(filepath.Join(two, StoreFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, _, err := config.Load(config.Sources{Overrides: []string{"log.dirs=" + one + "," + two, "listeners=PLAINTEXT://127.0.0.1:0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = New(Options{Config: snapshot, Logger: zap.NewNop(), Pipes: true}).Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), filepath.Join(one, StoreFile)) || !strings.Contains(err.Error(), filepath.Join(two, StoreFile)) {
+		t.Errorf("two stores: %v", err)
+	}
+}

@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/groupcoord"
 	"github.com/gregor-broker/gregor/log/record"
@@ -27,15 +28,50 @@ func groupSettings(c *config.Snapshot) groupcoord.Settings {
 // controllerSettings are the values that the controller honours.
 func controllerSettings(c *config.Snapshot) controller.Settings {
 	return controller.Settings{
-		DeleteTopicEnable:        config.DeleteTopic.Of(c),
-		NumPartitions:            int32(config.NumPartitions.Of(c)),
-		DefaultReplicationFactor: int16(config.ReplicationFactor.Of(c)),
-		InterBrokerListener:      c.InterBrokerListener(),
-		RefuseUnknownReplicas:    c.Embedded(),
+		DeleteTopicEnable:            config.DeleteTopic.Of(c),
+		NumPartitions:                int32(config.NumPartitions.Of(c)),
+		DefaultReplicationFactor:     int16(config.ReplicationFactor.Of(c)),
+		InterBrokerListener:          c.InterBrokerListener(),
+		AutoLeaderRebalance:          config.AutoLeaderRebalance.Of(c),
+		LeaderImbalanceCheckInterval: config.LeaderImbalanceInterval.Of(c),
+		LeaderImbalancePercent:       config.LeaderImbalancePercent.Of(c),
+		RefuseUnknownReplicas:        c.Embedded(),
 		InternalTopics: map[string]controller.InternalTopic{
 			metadata.ConsumerOffsets: controller.OffsetsTopic(
 				int32(config.OffsetsTopicPartitions.Of(c)), int16(config.OffsetsTopicReplication.Of(c)),
 				int32(config.OffsetsTopicSegmentBytes.Of(c))),
 		},
+	}
+}
+
+// rackAware is the name of Kafka's replica selector that prefers the consumer's rack (KIP-392).
+const rackAware = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+// nearReplica chooses for a consumer a replica in its rack: the leader if it is there, else the follower that is
+// furthest. nil where consumers always read from the leader. After RackAwareReplicaSelector.
+func (b *Broker) nearReplica() func(rack string, candidates []replica.Candidate) int32 {
+	if config.ReplicaSelector.Of(b.config) != rackAware {
+		return nil
+	}
+	return func(rack string, candidates []replica.Candidate) int32 {
+		image := b.services.Metadata.Image()
+		var best *replica.Candidate
+		for i := range candidates {
+			c := &candidates[i]
+			at := image.Broker(c.Broker)
+			if at == nil || at.Rack == nil || *at.Rack != rack {
+				continue
+			}
+			if i == 0 {
+				return c.Broker
+			}
+			if best == nil || c.LogEnd > best.LogEnd || c.LogEnd == best.LogEnd && c.SinceCaughtUp < best.SinceCaughtUp {
+				best = c
+			}
+		}
+		if best == nil {
+			return candidates[0].Broker
+		}
+		return best.Broker
 	}
 }

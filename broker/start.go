@@ -15,6 +15,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/peer"
 	"github.com/gregor-broker/gregor/broker/replica"
+	"github.com/gregor-broker/gregor/broker/replica/fetcher"
 	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/controller/store/embedded"
 	"github.com/gregor-broker/gregor/controller/znode"
@@ -42,6 +43,7 @@ var startStages = []struct {
 	{"controller", (*Broker).startController},
 	{"cleaner", (*Broker).startCleaner},
 	{"network", (*Broker).accept},
+	{"metadata", (*Broker).awaitMetadata},
 	{"ready file", (*Broker).writeReadyFile},
 }
 
@@ -146,6 +148,8 @@ func (b *Broker) buildServices(context.Context) error {
 	b.peers = peer.NewNetwork(peer.NetworkOptions{
 		Address: b.addressOf, Dial: b.options.DialPeer, RequestTimeout: b.peerTimeout(), Clock: b.clock,
 	})
+	b.proposals = newProposals(b, b.askController)
+	s.Pool = b.network.Go
 	s.Sessions = fetchsession.NewCache(config.FetchSessionCacheSlots.Of(b.config), b.clock)
 	s.ProducerIDs = api.NewProducerIDs(func(done func(first, count int64, err error)) {
 		s.Controller.AllocateProducerIDs(done)
@@ -161,6 +165,21 @@ func (b *Broker) buildServices(context.Context) error {
 			return s.Metadata.Image().Partition(topic, partition) != nil
 		},
 		OnLeader: b.leadershipChanged,
+
+		BrokerEpoch:   func() int64 { return s.Controller.BrokerEpoch() },
+		AliveBroker:   func(id int32) bool { return s.Metadata.Image().Broker(id) != nil },
+		Peers:         func(id int32, clientID string) fetcher.Client { return b.peers.Client(id, clientID) },
+		NearReplica:   b.nearReplica(),
+		ReplicaLagMax: config.ReplicaLagTimeMax.Of(b.config),
+		Fetchers:      config.ReplicaFetchers.Of(b.config),
+		Fetch: replica.FetchSettings{
+			MaxWait:        config.ReplicaFetchWaitMax.Of(b.config),
+			MinBytes:       int32(config.ReplicaFetchMinBytes.Of(b.config)),
+			MaxBytes:       int32(config.ReplicaFetchResponseMax.Of(b.config)),
+			PartitionBytes: int32(config.ReplicaFetchMaxBytes.Of(b.config)),
+			Backoff:        config.ReplicaFetchBackoff.Of(b.config),
+		},
+		AlterPartition: b.proposals.propose,
 	})
 	b.topics.changed = s.Replicas.ConfigChanged
 	s.Groups = groupcoord.New(groupcoord.Options{
@@ -243,6 +262,11 @@ func machineName() string {
 
 // peerTimeout is how long another broker may take to answer.
 func (b *Broker) peerTimeout() time.Duration { return config.RequestTimeout.Of(b.config) }
+
+// awaitMetadata waits until the controller has told this broker of the cluster, itself in it.
+func (b *Broker) awaitMetadata(ctx context.Context) error {
+	return b.services.Metadata.Await(ctx, func(i *metadata.Image) bool { return i.Broker(b.services.BrokerID) != nil })
+}
 
 // accept opens the doors and says where each leads.
 func (b *Broker) accept(context.Context) error {

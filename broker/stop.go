@@ -20,10 +20,12 @@ type stopStage struct {
 // stopStages take a broker down, in this order. Coordinators and the controller write to logs, so they end before these
 // are closed; the store outlives the controller, which takes back the broker's registration.
 var stopStages = []stopStage{
+	{"leaderships handed over", 2 * time.Minute, false, (*Broker).handOver},
 	{"network drained", 10 * time.Second, false, (*Broker).drainNetwork},
 	{"coordinators unloaded", 10 * time.Second, false, (*Broker).stopCoordinators},
 	{"controller stopped", 10 * time.Second, true, (*Broker).stopController},
 	{"network closed", 10 * time.Second, true, (*Broker).closeNetwork},
+	{"errands ended", 10 * time.Second, true, (*Broker).stopBackground},
 	{"connections to brokers closed", 10 * time.Second, true, (*Broker).closePeers},
 	{"replicas stopped", 10 * time.Second, true, (*Broker).stopReplicas},
 	{"cleaner stopped", 10 * time.Second, true, (*Broker).stopCleaner},

@@ -30,8 +30,7 @@ func (t transport) Send(ctx context.Context, to int32, request kmsg.Request) (km
 	case *kmsg.StopReplicaRequest:
 		return s.Replicas.StopReplica(r), nil
 	case *kmsg.UpdateMetadataRequest:
-		s.ApplyMetadata(r)
-		return kmsg.NewPtrUpdateMetadataResponse(), nil
+		return s.UpdateMetadata(r), nil
 	}
 	return nil, fmt.Errorf("%s is no order to a broker", kmsg.NameForKey(request.Key()))
 }

@@ -21,9 +21,9 @@ func (quietBroker) Send(_ context.Context, _ int32, r kmsg.Request) (kmsg.Respon
 	return r.ResponseKind(), nil
 }
 func (quietBroker) ConfigChanged(_, _ string, _ map[string]string) {}
-func (quietBroker) ControllerChanged(int32)                       {}
-func (quietBroker) Validate(map[string]string) error              { return nil }
-func (quietBroker) UncleanElection(map[string]string) bool        { return false }
+func (quietBroker) ControllerChanged(int32)                        {}
+func (quietBroker) Validate(map[string]string) error               { return nil }
+func (quietBroker) UncleanElection(map[string]string) bool         { return false }
 func (quietBroker) Describe(map[string]string) []kmsg.CreateTopicsResponseTopicConfig {
 	return nil
 }

@@ -99,6 +99,7 @@ var (
 	ReplicaSocketTimeout    = span("replica.socket.timeout.ms")
 	BrokerIDGeneration      = boolean("broker.id.generation.enable")
 	ReservedBrokerMaxID     = integer("reserved.broker.max.id")
+	ReplicaSelector         = text("replica.selector.class")
 	RequestTimeout          = span("request.timeout.ms")
 	InterBrokerProtocol     = text("inter.broker.protocol.version")
 	ZooKeeperConnect        = text(zookeeperConnect)

@@ -172,7 +172,7 @@ func (s *Snapshot) resolved(k *Key) parsed {
 var units = []struct {
 	suffix string
 	unit   time.Duration
-}{{".hours", time.Hour}, {".minutes", time.Minute}, {".ms", time.Millisecond}}
+}{{".hours", time.Hour}, {".minutes", time.Minute}, {".seconds", time.Second}, {".ms", time.Millisecond}}
 
 func unitOf(name string) time.Duration {
 	for _, u := range units {

@@ -67,18 +67,18 @@ func newCluster(t *testing.T, n int32) *cluster {
 	c := &cluster{t: t, nodes: map[int32]*node{}, racks: map[int32]string{}}
 	c.mu.cut, c.mu.conns = map[[2]int32]bool{}, map[net.Conn][2]int32{}
 	for id := int32(1); id <= n; id++ {
-		c.nodes[id] = c.newNode(id)
+		fs := vfs.NewMem(1<<32, clock.System.Now)
+		if err := fs.Mkdir("/logs"); err != nil {
+			c.t.Fatal(err)
+		}
+		c.nodes[id] = c.newNode(id, fs)
 		c.mu.isr = append(c.mu.isr, id)
 	}
 	t.Cleanup(c.close)
 	return c
 }
 
-func (c *cluster) newNode(id int32) *node {
-	fs := vfs.NewMem(1<<32, clock.System.Now)
-	if err := fs.Mkdir("/logs"); err != nil {
-		c.t.Fatal(err)
-	}
+func (c *cluster) newNode(id int32, fs *vfs.Mem) *node {
 	logger := zap.NewNop()
 	if testing.Verbose() {
 		logger = zaptest.NewLogger(c.t).With(zap.Int32("self", id))
@@ -93,6 +93,7 @@ func (c *cluster) newNode(id int32) *node {
 		fixture: &fixture{t: c.t, configs: map[string]*log.Config{}, minISR: map[string]int{}}, cluster: c, id: id, fs: fs, logs: logs,
 		sessions: fetchsession.NewCache(100, clock.System),
 	}
+	n.pool.Add(1) // so that the last to go is end
 	n.Manager = New(Options{
 		BrokerID: id, Logs: logs, Clock: clock.System, Logger: logger,
 		Pool:      func(fn func()) { n.pool.Go(fn) },
@@ -106,21 +107,36 @@ func (c *cluster) newNode(id int32) *node {
 }
 
 func (c *cluster) close() {
-	for _, n := range c.nodes {
+	for id, n := range c.nodes {
 		n.Manager.Close()
+		c.isolate(id)
 	}
-	c.mu.Lock()
-	for conn := range c.mu.conns {
-		_ = conn.Close()
-	}
-	c.mu.Unlock()
 	for _, n := range c.nodes {
-		n.serving.Wait()
-		n.pool.Wait()
-		if err := n.logs.Close(context.Background()); err != nil {
-			c.t.Errorf("closing the logs of %d: %v", n.id, err)
-		}
+		n.end()
 	}
+}
+
+func (n *node) end() {
+	n.serving.Wait()
+	n.pool.Done()
+	n.pool.Wait()
+	if err := n.logs.Close(context.Background()); err != nil {
+		n.t.Errorf("closing the logs of %d: %v", n.id, err)
+	}
+}
+
+// restart kills a node, which is cut off then, and starts it again with what was on its disk.
+func (c *cluster) restart(id int32) {
+	old := c.nodes[id]
+	c.isolate(id)
+	disk := old.fs.Kill()
+	old.Manager.Close()
+	old.end()
+	n := c.newNode(id, disk)
+	n.minISR = old.minISR
+	c.mu.Lock()
+	c.nodes[id] = n
+	c.mu.Unlock()
 }
 
 func pair(a, b int32) [2]int32 { return [2]int32{min(a, b), max(a, b)} }
@@ -352,18 +368,22 @@ func (c *cluster) elect(leader int32, isr ...int32) {
 // tell sends a node the state of the partition.
 func (c *cluster) tell(id int32) {
 	c.t.Helper()
-	if c.isCut(id, 0) {
-		return
+	if !c.isCut(id, 0) {
+		c.nodes[id].mustObey(c.state(id))
 	}
+}
+
+// state is the order that tells a node the state of the partition.
+func (c *cluster) state(id int32) *kmsg.LeaderAndISRRequest {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	r := c.nodes[id].order("t", idOf(1), 1, c.mu.epoch, c.mu.isr...)
 	p := &r.TopicStates[0].PartitionStates[0]
 	p.Leader, p.ZKVersion, p.Replicas = c.mu.leader, c.mu.version, nil
 	for n := int32(1); n <= int32(len(c.nodes)); n++ {
 		p.Replicas = append(p.Replicas, n)
 	}
-	c.mu.Unlock()
-	c.nodes[id].mustObey(r)
+	return r
 }
 
 func (c *cluster) isr() []int32 {

@@ -29,6 +29,8 @@ type change struct {
 	next  *role
 	err   error
 
+	// repeated says that the order tells what is so already: a new controller does, of every partition.
+	repeated bool
 	// outdated says that the store has a newer state than the order, whose own order will come: nothing is done then.
 	outdated bool
 }
@@ -95,6 +97,7 @@ func (m *Manager) admit(c *change) error {
 	case c.tp.Partition < 0 || !slices.Contains(c.state.Replicas, m.options.BrokerID):
 		return ErrUnknownPartition
 	case c.state.LeaderEpoch <= current:
+		c.repeated = c.state.LeaderEpoch == current
 		return kerr.StaleControllerEpoch
 	}
 	c.next = &role{
@@ -139,6 +142,7 @@ func (m *Manager) apply(changes []change) {
 			c.err = c.p.take(c.next)
 		}
 		switch {
+		case c.repeated:
 		case c.err != nil:
 			m.logger.Warn("a partition could not take its role", zap.String("topic", c.tp.Topic),
 				zap.Int32("partition", c.tp.Partition), zap.Int32("leader_epoch", c.state.LeaderEpoch), zap.Error(c.err))

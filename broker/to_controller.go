@@ -1,0 +1,56 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gregor-broker/gregor/wire/errcode"
+)
+
+var errNoController = errcode.New(kerr.NotController, "no broker is known to be the controller")
+
+// askController has the active controller do r, wherever it is, and waits for the answer.
+func (b *Broker) askController(ctx context.Context, r kmsg.Request) (kmsg.Response, error) {
+	switch id := b.services.Controller.ActiveID(); id {
+	case -1:
+		return nil, errNoController
+	case b.services.BrokerID:
+		return b.askOwnController(ctx, r)
+	default:
+		response := r.ResponseKind()
+		err := b.peers.Send(ctx, id, b.clientID(), r, response)
+		return response, err
+	}
+}
+
+func (b *Broker) askOwnController(ctx context.Context, request kmsg.Request) (kmsg.Response, error) {
+	c := b.services.Controller
+	answered := make(chan kmsg.Response, 1)
+	switch r := request.(type) {
+	case *kmsg.AlterPartitionRequest:
+		c.AlterPartition(r, func(response *kmsg.AlterPartitionResponse) { answered <- response })
+	case *kmsg.ControlledShutdownRequest:
+		c.ControlledShutdown(r, func(response *kmsg.ControlledShutdownResponse) { answered <- response })
+	default:
+		return nil, fmt.Errorf("%s is nothing to ask the controller on the same broker", kmsg.NameForKey(r.Key()))
+	}
+	select {
+	case response := <-answered:
+		return response, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// forward hands r to the active controller on behalf of the controller package's part on this broker, which is not
+// active. done is called once, on a goroutine that Stop waits for.
+func (b *Broker) forward(r kmsg.Request, done func(kmsg.Response, error)) {
+	b.background.Go(func() {
+		ctx, cancel := context.WithTimeout(b.running, b.peerTimeout())
+		defer cancel()
+		done(b.askController(ctx, r))
+	})
+}
