@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -26,7 +25,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// StoreFile is the name of the embedded metadata store, in the first of log.dirs. Kafka ignores files there.
+// StoreFile is the name of the embedded metadata store, in one of log.dirs. Kafka ignores files there.
 const StoreFile = "gregor-metadata.db"
 
 // startStages bring a broker up, in this order: directories are locked before anything is bound, everything is bound
@@ -134,7 +133,10 @@ func (b *Broker) openStore(context.Context) error {
 	if b.store != nil {
 		return nil
 	}
-	path := filepath.Join(b.config.LogDirs()[0], StoreFile)
+	path, err := StorePath(b.config.LogDirs())
+	if err != nil {
+		return err
+	}
 	s, err := embedded.Open(path, embedded.Options{Clock: b.clock})
 	if err != nil {
 		return err

@@ -97,7 +97,11 @@ func (o options) run(ctx context.Context, out io.Writer, dirs []string) error {
 	if len(settings) > 0 {
 		return fmt.Errorf("--config names topics that are not there: %s", strings.Join(slices.Sorted(maps.Keys(settings)), ", "))
 	}
-	store, err := embedded.Open(filepath.Join(dirs[0], broker.StoreFile), embedded.Options{Clock: clock.System})
+	path, err := broker.StorePath(dirs)
+	if err != nil {
+		return err
+	}
+	store, err := embedded.Open(path, embedded.Options{Clock: clock.System})
 	if err != nil {
 		return err
 	}
