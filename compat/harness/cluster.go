@@ -59,6 +59,8 @@ var clusterProps = map[string]string{
 	"replica.lag.time.max.ms":                  "5000",
 	"auto.leader.rebalance.enable":             "false",
 	"controlled.shutdown.retry.backoff.ms":     "500",
+	"controller.socket.timeout.ms":             "3000", // a leader waits that long for a controller that stands still
+	"replica.socket.timeout.ms":                "3000",
 }
 
 // kafkaProps keep a JVM small.

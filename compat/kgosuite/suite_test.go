@@ -62,7 +62,12 @@ func TestKgo(t *testing.T) {
 	out := harness.Command(t, 8*time.Minute, "", []string{
 		"KGO_SEEDS=" + b.Addr, "KGO_TEST_RF=1", "KGO_TEST_RECORDS=20000", "KGO_TEST_STABLE_FETCH=true", "KGO_LOG_LEVEL=none",
 	}, "go", "test", "-json", "-count=1", "-timeout=7m", "-skip", skip, suite)
+	report(t, out)
+}
 
+// report fails the test for each test of the suite that failed or did not come to its end.
+func report(t *testing.T, out harness.Output) {
+	t.Helper()
 	verdicts := parse(t, out.Stdout)
 	passed := 0
 	for _, name := range slices.Sorted(maps.Keys(verdicts)) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -354,5 +355,27 @@ func TestValue(t *testing.T) {
 	}
 	if _, err := ParseValue([]byte("something else")); err == nil {
 		t.Error("a value that names no record")
+	}
+}
+
+// TestJudge judges the history in the file that GREGOR_HISTORY names, which a failed campaign left.
+func TestJudge(t *testing.T) {
+	path := os.Getenv("GREGOR_HISTORY")
+	if path == "" {
+		return
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	events, err := ReadAll(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary, violations := Check(events)
+	t.Logf("%+v", summary)
+	for _, v := range violations {
+		t.Error(v)
 	}
 }
