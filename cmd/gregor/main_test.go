@@ -53,7 +53,6 @@ func TestUsageErrors(t *testing.T) {
 func TestServeRefuses(t *testing.T) {
 	for _, c := range []struct{ override, want string }{
 		{"num.io.threads=0", `num.io.threads: "0" given (--override); allowed: an integer of at least 1`},
-		{"zookeeper.connect=zk:2181", `zookeeper.connect: "zk:2181" given; allowed: nothing`},
 		{"authorizer.class.name=x", `authorizer.class.name: "x" given (--override); allowed: nothing`},
 	} {
 		_, err := run("serve", "--override", c.override)

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -81,11 +80,6 @@ func run(ctx context.Context, o options, version string) error {
 	snapshot, notices, err := config.Load(o.sources)
 	if err != nil {
 		return err
-	}
-	if !snapshot.Embedded() {
-		// A broker that stood alone although it was told to join a cluster would split that cluster.
-		return errors.New(config.ZooKeeperConnect.Name() + ": " + strconv.Quote(config.ZooKeeperConnect.Of(snapshot)) +
-			" given; allowed: nothing (a broker on ZooKeeper is not built yet; without this key the broker keeps its metadata itself)")
 	}
 	logger.Info("gregor " + version)
 	for _, n := range notices {
