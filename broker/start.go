@@ -206,7 +206,7 @@ func (b *Broker) leadershipChanged(tp log.TopicPartition, epoch int32, leader bo
 func (b *Broker) startController(ctx context.Context) error {
 	started, err := controller.Start(ctx, controller.Options{
 		Store: b.store, Broker: b.registration(), ClusterID: b.services.ClusterID,
-		Transport: transport{b}, Observer: b.topics, Configs: b.topics,
+		Transport: transport{b}, Forward: b.forward, Observer: b.topics, Configs: b.topics,
 		Clock: b.clock, Logger: b.logger, Settings: controllerSettings(b.config),
 	})
 	if err != nil {
