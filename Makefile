@@ -9,7 +9,7 @@ MAX_MB  := 30
 FUZZTIME ?= 5m
 SOAK     ?= 30m
 
-.PHONY: help build run test test-unit test-compat test-deps bench fuzz soak lint fmt clean
+.PHONY: help build run cluster test test-unit test-compat test-deps bench fuzz soak lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ build: ## the static binary, bin/gregor
 
 run: build ## a broker on 127.0.0.1:9092 with its data under ./data
 	exec ./bin/gregor serve --override listeners=PLAINTEXT://127.0.0.1:9092 --override log.dirs=data
+
+cluster: build ## a real ZooKeeper and three brokers on 127.0.0.1:9092 to 9094, until Ctrl-C
+	@compat/run/cluster
 
 test: ## all that can run here: lint, unit, fuzz, compat (installs what that needs)
 	@compat/run/test
@@ -41,8 +44,8 @@ bench: build ## gregor beside Apache Kafka 4.4.0, with ratios
 fuzz: ## every fuzz target for FUZZTIME (default 5m)
 	@FUZZTIME=$(FUZZTIME) compat/run/test fuzz
 
-soak: build ## produce, kill and restart for SOAK (default 30m); nothing acknowledged may be lost
-	GREGOR_COMPAT=1 GREGOR_SOAK=$(SOAK) $(GO) test -count=1 -timeout 0 -v -run TestSoak ./compat/datadir
+soak: build ## produce while one broker, then three are broken, each for SOAK (default 30m); nothing acknowledged may be lost
+	GREGOR_COMPAT=1 GREGOR_SOAK=$(SOAK) $(GO) test -p 1 -count=1 -timeout 0 -v -run TestSoak ./compat/datadir ./compat/cluster
 
 lint: ## gofmt, go vet for three platforms, and our own rules
 	@compat/run/test lint
