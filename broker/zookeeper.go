@@ -45,6 +45,8 @@ func (b *Broker) openSession(ctx context.Context) error {
 		SessionTimeout:    config.ZooKeeperSession.Of(b.config),
 		ConnectionTimeout: config.ZooKeeperConnection.Of(b.config),
 		MaxInFlight:       config.ZooKeeperMaxInFlight.Of(b.config),
+		SetACL:            config.ZooKeeperSetACL.Of(b.config),
+		TLS:               zooKeeperTLS(b.config),
 		Clock:             b.clock, Logger: b.logger,
 	})
 	if err != nil {
@@ -52,6 +54,23 @@ func (b *Broker) openSession(ctx context.Context) error {
 	}
 	b.store = session
 	return nil
+}
+
+// zooKeeperTLS is how to speak to ZooKeeper over TLS, nil for a connection in the clear.
+func zooKeeperTLS(c *config.Snapshot) *zk.TLS {
+	if !config.ZooKeeperTLS.Of(c) {
+		return nil
+	}
+	versions := config.ZooKeeperTLSVersions.Of(c)
+	if len(versions) == 0 {
+		versions = []string{config.ZooKeeperTLSVersion.Of(c)}
+	}
+	return &zk.TLS{
+		Keystore: config.ZooKeeperKeystore.Of(c), KeystoreType: config.ZooKeeperKeystoreType.Of(c),
+		Truststore: config.ZooKeeperTruststore.Of(c), TruststoreType: config.ZooKeeperTruststoreType.Of(c),
+		Protocols: versions, CipherSuites: config.ZooKeeperCiphers.Of(c),
+		VerifyHostname: config.ZooKeeperVerifyHost.Of(c) == "HTTPS",
+	}
 }
 
 // generatedID is the id that ZooKeeper gives a broker that has none (broker.id.generation.enable).

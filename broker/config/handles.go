@@ -41,6 +41,10 @@ func boolean(name string) Handle[bool] {
 	return handle(name, func(s *Snapshot, k *Key) bool { b, _ := s.resolved(k).(bool); return b })
 }
 
+func list(name string) Handle[[]string] {
+	return handle(name, func(s *Snapshot, k *Key) []string { return asList(s.resolved(k)) })
+}
+
 func double(name string) Handle[float64] {
 	return handle(name, func(s *Snapshot, k *Key) float64 { f, _ := s.resolved(k).(float64); return f })
 }
@@ -105,6 +109,16 @@ var (
 	ZooKeeperConnect        = text(zookeeperConnect)
 	ZooKeeperSession        = span("zookeeper.session.timeout.ms")
 	ZooKeeperConnection     = span("zookeeper.connection.timeout.ms") // 0 = the session timeout
+	ZooKeeperSetACL         = boolean("zookeeper.set.acl")
+	ZooKeeperTLS            = boolean("zookeeper.ssl.client.enable")
+	ZooKeeperCiphers        = list("zookeeper.ssl.cipher.suites")
+	ZooKeeperTLSVersions    = list("zookeeper.ssl.enabled.protocols")
+	ZooKeeperTLSVersion     = text("zookeeper.ssl.protocol")
+	ZooKeeperVerifyHost     = text("zookeeper.ssl.endpoint.identification.algorithm")
+	ZooKeeperKeystore       = text("zookeeper.ssl.keystore.location")
+	ZooKeeperKeystoreType   = text("zookeeper.ssl.keystore.type")
+	ZooKeeperTruststore     = text("zookeeper.ssl.truststore.location")
+	ZooKeeperTruststoreType = text("zookeeper.ssl.truststore.type")
 	ZooKeeperMaxInFlight    = integer("zookeeper.max.in.flight.requests")
 	HighWatermarkCheckpoint = span("replica.high.watermark.checkpoint.interval.ms")
 )

@@ -4,8 +4,6 @@ package config
 const (
 	whyAlone            = "a single broker has no followers or other brokers to deal with"
 	whyKRaft            = "there is no KRaft quorum; the broker keeps its metadata itself"
-	whyZooKeeper        = "it matters only to a broker on ZooKeeper"
-	whyZooKeeperTLS     = "TLS to ZooKeeper is refused until it exists"
 	whyJava             = "there is no JVM"
 	whyThreads          = "background work is not done by a fixed number of threads"
 	whyCoordinator      = "the coordinator works otherwise"
@@ -25,7 +23,6 @@ const (
 	whyMoves            = "replicas are not moved between log directories yet"
 	whyCleaner          = "one cleaner thread compacts, as fast as it can"
 	whyFormat           = "everything is stored in record format 2"
-	whyProtocol         = "the version among brokers is that of Kafka 3.9"
 )
 
 // Why values of a key stop the start.
@@ -33,6 +30,8 @@ const (
 	refuseJava          = "Java classes cannot be run, and without this one the broker would behave otherwise than asked"
 	refuseAuthorizer    = "authorisation does not exist yet, and without it everyone may do everything"
 	refusePlaintextOnly = "TLS and SASL do not exist yet"
+	refuseRevocation    = "revocation of ZooKeeper's certificates is not checked"
+	refuseStorePassword = "keys and certificates are read from PEM files without a password"
 	refuseSecurity      = "this protection does not exist yet"
 	refuseTiered        = "there is no tiered storage"
 	refuseMigration     = "a cluster cannot be moved to KRaft"

@@ -70,8 +70,7 @@ func (m *Machine) take(now time.Duration, p *partition, q *kmsg.FetchResponseTop
 		m.delay(p, now) // one of the two brokers has not had its order yet
 		return
 	default:
-		m.trouble(p, kerr.ErrorForCode(q.ErrorCode))
-		m.delay(p, now)
+		m.delayFor(p, now, kerr.ErrorForCode(q.ErrorCode))
 		return
 	}
 	var err error
@@ -84,6 +83,8 @@ func (m *Machine) take(now time.Duration, p *partition, q *kmsg.FetchResponseTop
 	m.wrote(now, p, err, q.DivergingEpoch.Epoch >= 0)
 }
 
+var errNothingToCut = errors.New("the log's history differs from the leader's, but nothing is left to cut off")
+
 // wrote goes on after a change of the log.
 func (m *Machine) wrote(now time.Duration, p *partition, err error, moves bool) {
 	before := p.want
@@ -91,17 +92,15 @@ func (m *Machine) wrote(now time.Duration, p *partition, err error, moves bool) 
 	case errors.Is(err, ErrSuperseded):
 		m.fail(p, nil)
 		return
-	case errors.Is(err, log.ErrUnexpectedOffset), errors.Is(err, log.ErrCorrupt):
-		m.trouble(p, err)
-		m.delay(p, now)
+	case errors.Is(err, log.ErrUnexpectedOffset), errors.Is(err, log.ErrCorrupt), errors.Is(err, log.ErrStorage):
+		m.delayFor(p, now, err) // a full disk may be emptied
 		return
 	case err != nil:
 		m.fail(p, err)
 		return
 	}
 	if p.refresh(); moves && p.want == before {
-		m.trouble(p, errors.New("the log's history differs from the leader's, but nothing is left to cut off"))
-		m.delay(p, now)
+		m.delayFor(p, now, errNothingToCut)
 		return
 	}
 	p.failures = 0

@@ -162,5 +162,8 @@ func hash(tp log.TopicPartition) uint32 {
 	for _, c := range []byte(tp.Topic) {
 		h = 31*h + int32(c)
 	}
-	return uint32(31*h+tp.Partition) & (1<<31 - 1)
+	if h = 31*h + tp.Partition; h < 0 {
+		h = -h
+	}
+	return uint32(max(0, h)) // the least number has no positive counterpart
 }

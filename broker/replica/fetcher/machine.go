@@ -47,12 +47,12 @@ type Machine struct {
 	refused  []Refusal
 }
 
-// Refusal is a partition that a Machine gave up until its next assignment, or has trouble with.
+// Refusal is a partition that a Machine has trouble with.
 type Refusal struct {
 	log.TopicPartition
 	LeaderEpoch int32
 	Err         error
-	Failed      bool
+	Failed      bool // it is not fetched any more until its next assignment
 }
 
 // Step is what to do next: a Request whose answer goes to Fetched or Listed, or else to wait for Wait or an assignment.
@@ -170,9 +170,12 @@ func (m *Machine) fail(p *partition, err error) {
 	}
 }
 
-// trouble reports an error after which p goes on.
-func (m *Machine) trouble(p *partition, err error) {
-	m.refused = append(m.refused, Refusal{p.TopicPartition, p.LeaderEpoch, err, false})
+// delayFor has p wait because of an error, which is reported when it first happens.
+func (m *Machine) delayFor(p *partition, now time.Duration, err error) {
+	if p.failures == 0 {
+		m.refused = append(m.refused, Refusal{p.TopicPartition, p.LeaderEpoch, err, false})
+	}
+	m.delay(p, now)
 }
 
 // Refused returns the troubles since it was last called.

@@ -139,6 +139,7 @@ func TestErrors(t *testing.T) {
 		{"the leader's disk", func(p *kmsg.FetchResponseTopicPartition) { p.ErrorCode = kerr.KafkaStorageError.Code }, nil, true, 1},
 		{"corrupt", func(p *kmsg.FetchResponseTopicPartition) { p.RecordBatches = make([]byte, 80) }, nil, true, 1},
 		{"our disk", func(p *kmsg.FetchResponseTopicPartition) {}, errDisk, false, 1},
+		{"our disk is full", func(p *kmsg.FetchResponseTopicPartition) {}, log.ErrStorage, true, 1},
 		{"somebody else wrote", func(p *kmsg.FetchResponseTopicPartition) {}, log.ErrUnexpectedOffset, true, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
