@@ -137,7 +137,7 @@ func TestSourcesAndShares(t *testing.T) {
 			}
 			b.mu.Unlock()
 		}
-		if r, _ := brokers[3][0].last(); forgotten != 2 || len(brokers[3]) != 1 || r.Topics[0].Partitions[0].Partition != 0 {
+		if r := brokers[3][0].asked[0]; forgotten != 2 || len(brokers[3]) != 1 || r.Topics[0].Partitions[0].Partition != 0 {
 			t.Errorf("%d were forgotten, broker 3 is asked for %+v", forgotten, r)
 		}
 	})
