@@ -136,6 +136,9 @@ func (m *Machine) brokersStarted(ids []int32, found map[int32]*broker) {
 	m.settle(concerned, false)
 	m.advanceAll(concerned)
 	m.resumeDeletions(ids)
+	for _, id := range ids {
+		m.removeStrays(id)
+	}
 }
 
 // onBrokers returns the partitions that have a replica on one of the brokers.

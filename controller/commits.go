@@ -14,6 +14,7 @@ type stateWrite struct {
 	x      ref
 	state  znode.State
 	quiet  bool        // the replicas need no order: only the in-sync replicas have changed, and the leader asked for it
+	keep   bool        // nothing is written, but nothing else may be meanwhile (only with a change of the topic's node)
 	settle bool        // if it fails, look again at where the partition should be
 	then   func(error) // if not nil: called when it is written and in the orders (nil), or has failed and was read back
 }

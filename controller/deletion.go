@@ -167,6 +167,17 @@ func (m *Machine) startDeletion(t *topic) {
 			d.pending[id][x.p] = true
 		}
 	}
+	for id, strays := range m.reign.strays {
+		for x := range strays {
+			if x.t != t {
+				continue
+			}
+			if d.pending[id] == nil {
+				d.pending[id] = map[int32]bool{}
+			}
+			d.pending[id][x.p] = true
+		}
+	}
 	for id := range d.pending {
 		m.orderStops(t, id)
 	}
@@ -253,7 +264,7 @@ func (m *Machine) stopsAnswered(id int32, stops []stop) func(kmsg.Response) {
 					zap.Int32("partition", s.p), zap.Error(kerr.ErrorForCode(code)))
 				continue
 			}
-			if s.t.deletion == nil {
+			if delete(m.reign.strays[id], s.ref); s.t.deletion == nil {
 				continue // a replica that was reassigned
 			}
 			pending := s.t.deletion.pending

@@ -72,8 +72,16 @@ type replicaServer struct {
 		fail         map[string]int16    // code to answer for a topic-partition
 		configs      map[string]map[string]string
 		active       int32
-		lost         int // further Sends that fail before anything happens
+		known        map[string]knownState
+		strays       bool // data of an earlier topic of the same name may be here, and gives way
+		lost         int  // further Sends that fail before anything happens
 	}
+}
+
+// knownState is what a replica was told last.
+type knownState struct {
+	epoch, version int32
+	isr, replicas  []int32
 }
 
 type replica struct {
@@ -85,6 +93,7 @@ type replica struct {
 func newReplicaServer(t testing.TB, id int32) *replicaServer {
 	s := &replicaServer{t: t, id: id}
 	s.mu.replicas, s.mu.metadata, s.mu.ids = map[string]replica{}, map[string]int32{}, map[string][16]byte{}
+	s.mu.known = map[string]knownState{}
 	s.mu.fail, s.mu.configs = map[string]int16{}, map[string]map[string]string{}
 	return s
 }
@@ -144,12 +153,13 @@ func (s *replicaServer) states(r *kmsg.LeaderAndISRRequest) kmsg.Response {
 			switch code := s.mu.fail[name]; {
 			case code != 0:
 				rp.ErrorCode = code
-			case known && old.id != ts.TopicID:
+			case known && old.id != ts.TopicID && !s.mu.strays:
 				rp.ErrorCode = kerr.InconsistentTopicID.Code
 				s.t.Errorf("broker %d: %s with another id before the old one was removed", s.id, name)
-			case known && old.epoch >= p.LeaderEpoch:
+			case known && old.id == ts.TopicID && old.epoch >= p.LeaderEpoch:
 				rp.ErrorCode = kerr.StaleControllerEpoch.Code
 			default:
+				s.mu.known[name] = knownState{p.LeaderEpoch, p.ZKVersion, p.ISR, p.Replicas}
 				s.mu.replicas[name] = replica{ts.TopicID, p.Leader, p.LeaderEpoch}
 			}
 			if !slices.Contains(p.Replicas, s.id) {

@@ -112,7 +112,7 @@ func (m *Machine) send(o *orders) {
 	}
 	var all []kmsg.UpdateMetadataRequestTopicState
 	for _, id := range r.brokerIDs() {
-		if s := o.states[id]; s != nil {
+		if s := o.states[id]; s.assigned(id) {
 			waiting := []*delivery{}
 			if id == m.id {
 				waiting = append(waiting, d)
@@ -141,6 +141,15 @@ func (m *Machine) send(o *orders) {
 			m.delivered(w)
 		}
 	}
+}
+
+// assigned leaves out what the broker has lost again in this turn, and reports whether anything is left to tell.
+func (s *stateOrders) assigned(id int32) bool {
+	if s == nil {
+		return false
+	}
+	s.list = slices.DeleteFunc(s.list, func(x ref) bool { return !slices.Contains(x.assigned().replicas, id) })
+	return len(s.list) > 0
 }
 
 // sendStops ends replicas first and removes their data with a request of its own, as Kafka does.

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/gregor-broker/gregor/controller/store"
@@ -190,11 +192,31 @@ func (m *Machine) stopRemoved(x ref, v *move, removing []int32, before int32) {
 
 // stopReplicas ends replicas that are no longer assigned: first as followers of the epoch before, then with their data.
 func (m *Machine) stopReplicas(x ref, ids []int32, before int32, wait *delivery) {
-	stops := m.reign.orders.stops
+	r := m.reign
 	for _, id := range ids {
-		if b := m.reign.brokers[id]; b != nil {
-			stops[id] = append(stops[id], stop{ref: x, epoch: before}, stop{ref: x, remove: true, epoch: x.part().leaderEpoch, wait: wait})
+		if r.strays[id] == nil {
+			r.strays[id] = map[ref]struct{}{}
+		}
+		r.strays[id][x] = struct{}{}
+		if b := r.brokers[id]; b != nil {
 			delete(b.offline, x)
+			r.orders.stops[id] = append(r.orders.stops[id], stop{ref: x, epoch: before}, stop{ref: x, remove: true, epoch: x.part().leaderEpoch, wait: wait})
+		}
+	}
+}
+
+// removeStrays tells a broker that has come back to remove what was reassigned away from it meanwhile. (Kafka leaves it there.)
+func (m *Machine) removeStrays(id int32) {
+	r := m.reign
+	list := slices.SortedFunc(maps.Keys(r.strays[id]), func(a, b ref) int {
+		return cmp.Or(cmp.Compare(a.t.name, b.t.name), cmp.Compare(a.p, b.p))
+	})
+	for _, x := range list {
+		switch {
+		case x.t.gone || x.t.deletion != nil || slices.Contains(x.part().replicas, id):
+			delete(r.strays[id], x)
+		default:
+			r.orders.stops[id] = append(r.orders.stops[id], stop{ref: x, remove: true, epoch: x.part().leaderEpoch})
 		}
 	}
 }
@@ -268,14 +290,22 @@ func (m *Machine) editTopic(e *edit) {
 		refs = append(refs, w.x)
 		w.x.part().busy = true
 		w.state.ControllerEpoch = m.reign.epoch
-		txn = append(txn, store.Set(znode.StatePath(t.name, w.x.p), w.state.Encode(), w.x.part().version))
+		if !w.keep {
+			txn = append(txn, store.Set(znode.StatePath(t.name, w.x.p), w.state.Encode(), w.x.part().version))
+		}
 	}
 	m.command([]store.Txn{txn}, func(outcomes []outcome) {
 		switch o := outcomes[0]; {
 		case o.err == nil:
 			m.edited(e, z, o.results[0].Stat.Version)
-			for i, w := range states {
-				m.taken(w, o.results[i+1].Stat.Version)
+			results := o.results[1:]
+			for _, w := range states {
+				if w.keep {
+					m.free(w.x)
+					continue
+				}
+				m.taken(w, results[0].Stat.Version)
+				results = results[1:]
 			}
 			m.endEdit(e, nil)
 		case o.unknown(), o.at >= 0:

@@ -159,7 +159,7 @@ func setOrDelete(to map[int32][]int32, p int32, ids []int32) {
 	}
 }
 
-// planMove decides about one wish. If replicas are dropped that are in sync or lead, it also returns the state without them.
+// planMove decides about one wish. If there is something to do it also returns the state that goes with it.
 func (m *Machine) planMove(x ref, w *wish) (plan, *stateWrite, error) {
 	if x.p < 0 || int(x.p) >= len(x.t.parts) || x.part().version < 0 {
 		return plan{}, nil, errNoPartition
@@ -177,8 +177,11 @@ func (m *Machine) planMove(x ref, w *wish) (plan, *stateWrite, error) {
 	}
 	n := plan{wish: w, from: from, to: to, dropped: without(from.replicas, to.replicas), before: p.leaderEpoch, nothing: from.equal(to)}
 	isr := without(p.isr, n.dropped)
-	if len(isr) == len(p.isr) && !slices.Contains(n.dropped, p.leader) {
+	switch {
+	case n.nothing:
 		return n, nil, nil
+	case len(isr) == len(p.isr) && !slices.Contains(n.dropped, p.leader):
+		return n, &stateWrite{x: x, keep: true}, nil // the reassignment that is replaced must not go on while the node is being written
 	}
 	if len(isr) == 0 {
 		return n, nil, errcode.Newf(kerr.InvalidReplicaAssignment,

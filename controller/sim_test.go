@@ -34,6 +34,7 @@ type sim struct {
 	asked   map[string]int  // requests about a topic that have no answer, also those that died with their broker
 	overlap map[string]bool // several were under way at once: their order is not known
 	answers int
+	moved   map[string]bool     // topics that were reassigned: data may be left on brokers that were away
 	epochs  map[string][2]int32 // state path + topic id: controller epoch and leader epoch seen
 }
 
@@ -63,7 +64,7 @@ type simBroker struct {
 
 func newSim(t *testing.T, seed uint64, brokers int) *sim {
 	c := clock.NewFake(time.UnixMilli(1_000_000))
-	s := &sim{t: t, rand: rand.New(rand.NewPCG(seed, 1)), clock: c, fake: storetest.NewFake(c), expect: map[string]bool{}, asked: map[string]int{}, overlap: map[string]bool{}, epochs: map[string][2]int32{}}
+	s := &sim{t: t, rand: rand.New(rand.NewPCG(seed, 1)), clock: c, fake: storetest.NewFake(c), expect: map[string]bool{}, asked: map[string]int{}, overlap: map[string]bool{}, moved: map[string]bool{}, epochs: map[string][2]int32{}}
 	s.fake.OnCommit = func(*storetest.Client, []store.Op) storetest.Fault {
 		if s.chaos && s.rand.IntN(20) == 0 {
 			return storetest.Fault(1 + s.rand.IntN(2))
@@ -86,6 +87,8 @@ func (b *simBroker) start() {
 	b.epoch, b.open = -1, 0
 	b.server.restart()
 	set := settings()
+	set.AutoLeaderRebalance, set.LeaderImbalanceCheckInterval = true, 2*time.Second
+	set.SessionTimeout = 10 * time.Second
 	set.Seed = b.s.rand.Uint64() | 1
 	b.machine = NewMachine(MachineOptions{brokerNode(b.id), "vddWK14PRI2hO83V7_zqFg", configRules{}, zap.NewNop(), set})
 	b.client.WatchSession(func(e store.SessionEvent) { b.post(SessionChanged{e}) })
@@ -95,6 +98,9 @@ func (b *simBroker) start() {
 // restart is what is left after a restart of the process: the data.
 func (s *replicaServer) restart() {
 	s.mu.epoch = 0
+	s.mu.strays = true
+	clear(s.mu.fail)
+	clear(s.mu.known)
 	s.mu.metadata, s.mu.ids, s.mu.configs = map[string]int32{}, map[string][16]byte{}, map[string]map[string]string{}
 	for name, r := range s.mu.replicas {
 		s.mu.replicas[name] = replica{r.id, -1, -1}
@@ -147,7 +153,9 @@ func (b *simBroker) do(a Action) {
 		})
 	case Commit:
 		b.later(func() {
+			before := b.s.fake.Dump()
 			out := b.client.CommitEach(ctx, a.Txns)
+			b.s.transitions(before, a.Txns, out)
 			b.later(func() { b.post(CommitDone{a.ID, out}) })
 		})
 	case Send:
@@ -179,6 +187,8 @@ func (b *simBroker) do(a Action) {
 		}
 	case Answer:
 		a.reply()
+	case Forward:
+		b.later(func() { b.post(Forwarded{ID: a.ID, Err: errGone}) })
 	case NotifyConfig:
 		b.server.ConfigChanged(a.Kind, a.Name, a.Values)
 	case Registered:
@@ -363,6 +373,9 @@ func (s *sim) run(steps int) {
 		if s.rand.IntN(30) == 0 {
 			s.ask()
 		}
+		if s.rand.IntN(15) == 0 {
+			s.operate()
+		}
 		if i%7 == 0 {
 			s.invariants()
 		}
@@ -371,10 +384,12 @@ func (s *sim) run(steps int) {
 		}
 	}
 	s.chaos = false
+	s.repair()
 	for range 40 {
 		for s.step() {
 		}
 		s.invariants()
+		s.catchUp()
 		s.clock.Advance(500 * time.Millisecond)
 	}
 	s.inOrder()
@@ -433,7 +448,8 @@ func (s *sim) inOrder() {
 		if name, ok := strings.CutPrefix(path, znode.TopicsPath+"/"); ok && !strings.Contains(name, "/") {
 			topics[name], _ = znode.DecodeTopic([]byte(data))
 		}
-		if strings.HasPrefix(path, znode.DeleteTopicsPath+"/") {
+		if strings.HasPrefix(path, znode.DeleteTopicsPath+"/") || strings.HasPrefix(path, znode.LogDirEventsPath+"/") ||
+			path == znode.ReassignPath || path == znode.PreferredPath {
 			s.t.Errorf("%s is left", path)
 		}
 	}
@@ -453,6 +469,12 @@ func (s *sim) inOrder() {
 				s.t.Errorf("%s-%d: %s (%v)", name, p, nodes[znode.StatePath(name, int32(p))], err)
 			}
 			leaders[tp(name, int32(p))] = state.Leader
+			if len(z.Adding)+len(z.Removing) > 0 {
+				s.t.Errorf("the reassignment of %s-%d does not end: %s", name, p, nodes[znode.TopicPath(name)])
+			}
+			if state.Leader != z.Replicas[p][0] || len(state.ISR) != len(z.Replicas[p]) {
+				s.t.Errorf("%s-%d is not balanced: %s of %v", name, p, nodes[znode.StatePath(name, int32(p))], z.Replicas[p])
+			}
 			for _, id := range z.Replicas[p] {
 				r := s.brokers[id-1].server.mu.replicas[tp(name, int32(p))]
 				if r != (replica{z.ID, state.Leader, state.LeaderEpoch}) {
@@ -466,7 +488,8 @@ func (s *sim) inOrder() {
 			s.t.Errorf("broker %d tells clients\n%v, the store says\n%v", b.id, b.server.mu.metadata, leaders)
 		}
 		for name := range b.server.mu.replicas {
-			if _, ok := leaders[name]; !ok {
+			topic, _ := parsePartition(name)
+			if _, ok := leaders[name]; !ok && !s.moved[topic] {
 				s.t.Errorf("broker %d still has data of %s", b.id, name)
 			}
 		}
