@@ -243,8 +243,14 @@ func (k *campaign) judge(t *testing.T) {
 	if summary.Acknowledged < 100 || summary.Reads < 100 || summary.Commits < 10 {
 		t.Errorf("too little happened for a verdict: %+v", summary)
 	}
-	if summary.Failed > 0 {
-		t.Logf("%d records failed", summary.Failed)
+	failures := map[string]int{}
+	for _, e := range events {
+		if e.Kind == history.Sent && e.Err != "" {
+			failures[e.Err]++
+		}
+	}
+	for words, n := range failures {
+		t.Logf("%d records failed: %s", n, words)
 	}
 	k.sameLogs(t)
 	for _, v := range violations {
