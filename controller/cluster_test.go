@@ -1,0 +1,319 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gregor-broker/gregor/controller/store"
+	"github.com/gregor-broker/gregor/controller/store/storetest"
+	"github.com/gregor-broker/gregor/controller/znode"
+	"github.com/gregor-broker/gregor/wire/clock"
+	"github.com/gregor-broker/gregor/wire/errcode"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The order of the checks is Kafka's: what is a repetition must be found before what is stale.
+func TestJudge(t *testing.T) {
+	m := NewMachine(MachineOptions{Broker: brokerNode(1), Configs: configRules{}, Logger: testLogger(t), Settings: settings()})
+	m.reign = &reign{brokers: map[int32]*broker{1: {epoch: 11}, 2: {epoch: 12}, 3: {epoch: 13, stopping: true}}}
+	for _, c := range []struct {
+		name   string
+		change func(p *partition, w *proposal)
+		want   *kerr.Error // nil: taken over
+		same   bool
+	}{
+		{"shrink", func(_ *partition, w *proposal) { w.isr = []int32{1} }, nil, false},
+		{"expand", func(p *partition, w *proposal) { p.isr = []int32{1} }, nil, false},
+		{"no state yet", func(p *partition, _ *proposal) { p.version = -1 }, kerr.UnknownTopicOrPartition, false},
+		{"partition epoch ahead", func(_ *partition, w *proposal) { w.partitionEpoch = 8 }, kerr.NotController, false},
+		{"leader epoch ahead", func(_ *partition, w *proposal) { w.leaderEpoch = 6 }, kerr.NotController, false},
+		{"fenced", func(_ *partition, w *proposal) { w.leaderEpoch = 4 }, kerr.FencedLeaderEpoch, false},
+		{"again", func(p *partition, w *proposal) { p.isr = w.isr }, nil, true},
+		{"again, stale", func(p *partition, w *proposal) { p.isr, w.partitionEpoch = w.isr, 6 }, nil, true},
+		{"stale", func(_ *partition, w *proposal) { w.partitionEpoch = 6 }, kerr.InvalidUpdateVersion, false},
+		{"another leader", func(_ *partition, w *proposal) { w.leader = 2 }, kerr.InvalidRequest, false},
+		{"not assigned", func(_ *partition, w *proposal) { w.isr = []int32{1, 9} }, kerr.InvalidRequest, false},
+		{"twice", func(_ *partition, w *proposal) { w.isr = []int32{1, 2, 2} }, kerr.InvalidRequest, false},
+		{"without the leader", func(_ *partition, w *proposal) { w.isr = []int32{2} }, kerr.InvalidRequest, false},
+		{"recovering with others", func(p *partition, w *proposal) { p.recovering, w.recovering = true, true }, kerr.InvalidRequest, false},
+		{"recovering again", func(_ *partition, w *proposal) { w.isr, w.recovering = []int32{1}, true }, kerr.InvalidRequest, false},
+		{"recovered", func(p *partition, w *proposal) { p.isr, p.recovering, w.isr = []int32{1}, true, []int32{1} }, nil, false},
+		{"dead member", func(_ *partition, w *proposal) { w.isr = []int32{1, 4} }, kerr.IneligibleReplica, false},
+		{"member that shuts down", func(_ *partition, w *proposal) { w.isr = []int32{1, 3} }, kerr.IneligibleReplica, false},
+		{"dead member, old version", func(_ *partition, w *proposal) { w.isr, w.version = []int32{1, 4}, 1 }, kerr.OperationNotAttempted, false},
+		{"member of an earlier life", func(_ *partition, w *proposal) { w.epochs = map[int32]int64{2: 10} }, kerr.IneligibleReplica, false},
+		{"members with their epochs", func(_ *partition, w *proposal) { w.epochs = map[int32]int64{1: -1, 2: 12} }, nil, false},
+	} {
+		top := &topic{name: "t", parts: []partition{{replicas: []int32{1, 2, 3, 4}, isr: []int32{1, 2, 3}, leader: 1, leaderEpoch: 5, version: 7}}}
+		x := ref{top, 0}
+		w := &proposal{version: 3, leader: 1, leaderEpoch: 5, partitionEpoch: 7, isr: []int32{1, 2}}
+		c.change(x.part(), w)
+		next, same, err := m.judge(x, w)
+		switch {
+		case c.want != nil && errcode.Of(err) != c.want.Code, c.want == nil && err != nil, same != c.same:
+			t.Errorf("%s: same %v, %v", c.name, same, err)
+		case c.want == nil && !same && (next.LeaderEpoch != 5 || next.Leader != 1 || !slices.Equal(next.ISR, w.isr)):
+			t.Errorf("%s: %+v", c.name, next)
+		}
+	}
+}
+
+// KIP-455's example, and what a cancelled reassignment goes back to.
+func TestAssignmentsOnTheWay(t *testing.T) {
+	show := func(a assignment) string { return fmt.Sprint(a.replicas, a.adding, a.removing) }
+	first := assignment{replicas: []int32{1, 2, 3}}.to([]int32{3, 4, 2})
+	if got := show(first); got != "[3 4 2 1] [4] [1]" {
+		t.Error(got)
+	}
+	if got := show(first.to([]int32{5, 1})); got != "[5 1 3 2] [5] [3 2]" {
+		t.Error(got)
+	}
+	if got := show(first.to(first.origin())); got != "[3 2 1] [] []" {
+		t.Error(got)
+	}
+	if got := show(assignment{replicas: []int32{1, 2}}.to([]int32{2, 1})); got != "[2 1] [] []" {
+		t.Error(got)
+	}
+}
+
+// Signs of another mode stop the start in words, before anything is registered.
+func TestOtherModesAreRefused(t *testing.T) {
+	for _, c := range []struct{ path, data, want string }{
+		{znode.FeaturePath, `{"features":{"metadata.version":{"max_version_level":21}},"version":2,"status":1}`, "feature metadata.version at level 21"},
+		{znode.MigrationPath, `{"version":0,"kraft_controller_id":3000,"kraft_controller_epoch":1,"kraft_metadata_offset":-1,"kraft_metadata_epoch":-1}`,
+			"being migrated to KRaft, by controller 3000"},
+		{znode.ControllerPath, `{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":1}`, "A KRaft controller (3000)"},
+	} {
+		f := storetest.NewFake(clock.System)
+		if _, err := f.Client().Commit(t.Context(), store.Create(c.path, []byte(c.data), store.Persistent)); err != nil {
+			t.Fatal(err)
+		}
+		server := newReplicaServer(t, 1)
+		_, err := Start(t.Context(), Options{Store: f.Client(), Broker: brokerNode(1), ClusterID: "x", Transport: server, Observer: server, Configs: configRules{},
+			Clock: clock.System, Logger: testLogger(t), Settings: settings()})
+		if err == nil || !strings.Contains(strings.ToUpper(err.Error()), strings.ToUpper(c.want)) {
+			t.Errorf("%s: %v", c.path, err)
+		}
+		if _, ok := f.Dump()[znode.BrokerPath(1)]; ok {
+			t.Errorf("%s: the broker is registered", c.path)
+		}
+	}
+	f := storetest.NewFake(clock.System)
+	off := `{"features":{"x":{"max_version_level":1}},"version":2,"status":0}`
+	if _, err := f.Client().Commit(t.Context(), store.Create(znode.FeaturePath, []byte(off), store.Persistent)); err != nil {
+		t.Fatal(err)
+	}
+	n := start(t, f.Client())
+	if got := n.data(znode.FeaturePath); got != `{"features":{},"version":2,"status":1}` {
+		t.Errorf("features that were off: %s", got)
+	}
+}
+
+// A broker that is started again before its old session has run out waits for that; one whose id belongs to another gives up. Case
+// C1, second part.
+func TestLeftoverRegistration(t *testing.T) {
+	for _, dies := range []bool{true, false} {
+		s := newScript(t)
+		s.machine.o.Settings.SessionTimeout = 6 * time.Second
+		for _, command := range []string{"commit /brokers", "commit /brokers/ids", "register 1"} {
+			s.play(strings.Fields(command))
+		}
+		s.servers[1] = newReplicaServer(t, 1)
+		data := s.fake.Dump()[znode.BrokerPath(1)]
+		s.machine.o.Broker.Rack = "another" // the living one's registration is not ours
+		s.play([]string{"begin"})
+		s.play([]string{"wait", "5s"})
+		if got := s.out.String(); strings.Contains(got, "registered") || strings.Contains(got, "failed") {
+			t.Fatalf("it did not wait: %s", got)
+		}
+		if dies {
+			s.play([]string{"vanish", "1"})
+		}
+		for range 20 {
+			s.play([]string{"wait", "250ms"})
+		}
+		got := s.out.String()
+		if dies && (!strings.Contains(got, "registered: true") || !strings.Contains(got, "ready")) {
+			t.Errorf("it did not register when the node had gone: %s", got)
+		}
+		if !dies && (!strings.Contains(got, "a broker with id 1 is registered already") || s.fake.Dump()[znode.BrokerPath(1)] != data) {
+			t.Errorf("the id of a living broker: %s", got)
+		}
+	}
+}
+
+// forwarder is the active controller as another broker's controller sees it.
+type forwarder struct {
+	to   *node
+	asks chan *kmsg.CreateTopicsRequest
+}
+
+func (f *forwarder) forward(r kmsg.Request, done func(kmsg.Response, error)) {
+	create := r.(*kmsg.CreateTopicsRequest)
+	f.to.CreateTopics(create, func(resp *kmsg.CreateTopicsResponse) {
+		done(resp, nil)
+		f.asks <- create
+	})
+}
+
+// A broker that is not the controller has topics created by it, takes producer ids itself, and reads the configuration of topics that it
+// is given.
+func TestFollower(t *testing.T) {
+	f := storetest.NewFake(clock.System)
+	servers := network{1: newReplicaServer(t, 1), 2: newReplicaServer(t, 2)}
+	first := start(t, f.Client(), func(o *Options) { o.Transport = servers })
+	via := &forwarder{first, make(chan *kmsg.CreateTopicsRequest, 1)}
+	second := start(t, f.Client(), func(o *Options) {
+		o.Broker = brokerNode(2)
+		o.Transport, o.Observer, o.Forward = servers, servers[2], via.forward
+		o.Settings.NumPartitions = 3
+	})
+	created := ask(second.AutoCreate, []string{"auto", "a b", OffsetsTopicName})
+	if fmt.Sprint(created) != "[{auto 3} {a b 17} {__consumer_offsets 3}]" {
+		t.Errorf("meanwhile Metadata says %v", created)
+	}
+	asked := <-via.asks
+	if len(asked.Topics) != 2 || asked.Topics[0].NumPartitions != 3 || asked.Topics[1].ReplicationFactor != 1 || len(asked.Topics[1].Configs) == 0 {
+		t.Errorf("the controller was asked for %+v", asked.Topics)
+	}
+	if resp := first.create("auto"); resp.Topics[0].ErrorCode != kerr.TopicAlreadyExists.Code {
+		t.Errorf("auto was not created: %d", resp.Topics[0].ErrorCode)
+	}
+	blocks := make(chan int64, 1)
+	second.AllocateProducerIDs(func(first, _ int64, err error) { blocks <- first })
+	if got := <-blocks; got != 0 {
+		t.Errorf("first block %d", got)
+	}
+	r := kmsg.NewPtrAllocateProducerIDsRequest()
+	r.BrokerID, r.BrokerEpoch = 2, second.BrokerEpoch()
+	if got := ask(first.ServeProducerIDs, r); got.ErrorCode != 0 || got.ProducerIDStart != 1000 || got.ProducerIDLen != 1000 {
+		t.Errorf("second block %+v", got)
+	}
+	r.BrokerEpoch--
+	if got := ask(first.ServeProducerIDs, r); got.ErrorCode != kerr.StaleBrokerEpoch.Code {
+		t.Errorf("of an earlier life: %d", got.ErrorCode)
+	}
+	if got := ask(second.ServeProducerIDs, r); got.ErrorCode != kerr.NotController.Code {
+		t.Errorf("of a broker that is not the controller: %d", got.ErrorCode)
+	}
+
+	req := newTopicRequest("configured")
+	value := "5"
+	req.Topics[0].Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "retention.ms", Value: &value}}
+	id := ask(first.CreateTopics, req).Topics[0].TopicID
+	if second.TopicConfigs("configured") != nil {
+		t.Error("nobody told the second broker yet")
+	}
+	learn := func(id [16]byte) map[string]string {
+		done := make(chan struct{})
+		second.LearnTopics([]kmsg.LeaderAndISRRequestTopicState{{Topic: "configured", TopicID: id}}, func() { close(done) })
+		<-done
+		return second.TopicConfigs("configured")
+	}
+	if got := learn(id); got["retention.ms"] != "5" || servers[2].mu.configs["topics/configured"]["retention.ms"] != "5" {
+		t.Errorf("learnt %v", got)
+	}
+	first.delete("configured")
+	first.mustCreate("configured")
+	if got := learn(id); got["retention.ms"] != "5" {
+		t.Errorf("the same topic is read once, got %v", got)
+	}
+	if got := learn([16]byte{1}); len(got) != 0 {
+		t.Errorf("another topic of the name has %v", got)
+	}
+	second.ForgetTopics([]string{"configured"})
+	if got := learn([16]byte{1}); got == nil {
+		t.Error("a forgotten topic is read again")
+	}
+}
+
+// On a broker that is not elected every request of the kind is answered NOT_CONTROLLER.
+func TestNotController(t *testing.T) {
+	f := storetest.NewFake(clock.System)
+	servers := network{1: newReplicaServer(t, 1), 2: newReplicaServer(t, 2)}
+	start(t, f.Client(), func(o *Options) { o.Transport = servers })
+	n := start(t, f.Client(), func(o *Options) { o.Broker, o.Transport = brokerNode(2), servers })
+	elect := kmsg.NewPtrElectLeadersRequest()
+	elect.Topics = []kmsg.ElectLeadersRequestTopic{{Topic: "t", Partitions: []int32{0, 1}}}
+	for name, code := range map[string]int16{
+		"AlterPartition":     ask(n.AlterPartition, kmsg.NewPtrAlterPartitionRequest()).ErrorCode,
+		"ControlledShutdown": ask(n.ControlledShutdown, kmsg.NewPtrControlledShutdownRequest()).ErrorCode,
+		"reassignments":      ask(n.AlterPartitionReassignments, kmsg.NewPtrAlterPartitionAssignmentsRequest()).ErrorCode,
+		"their list":         ask(n.ListPartitionReassignments, kmsg.NewPtrListPartitionReassignmentsRequest()).ErrorCode,
+		"ElectLeaders":       ask(n.ElectLeaders, elect).ErrorCode,
+		"one of its rows":    ask(n.ElectLeaders, elect).Topics[0].Partitions[1].ErrorCode,
+	} {
+		if code != kerr.NotController.Code {
+			t.Errorf("%s: %d", name, code)
+		}
+	}
+}
+
+// When a topic's configuration allows it, a replica that was not in sync leads; and preferred replicas lead again by themselves.
+func TestElectionsWithoutAsking(t *testing.T) {
+	s := newScript(t)
+	s.machine.o.Settings.AutoLeaderRebalance, s.machine.o.Settings.LeaderImbalanceCheckInterval = true, time.Minute
+	s.machine.o.Settings.LeaderImbalancePercent = 10
+	for _, command := range []string{"begin", "register 2", "register 3", "create t:1:3", "isr t-0 3", "vanish 3"} {
+		s.play(strings.Fields(command))
+	}
+	state := func() znode.State {
+		st, err := znode.DecodeState([]byte(s.fake.Dump()[znode.StatePath("t", 0)]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	if got := state(); got.Leader != -1 {
+		t.Fatalf("nobody in sync lives: %+v", got)
+	}
+	s.play(strings.Fields("alter topics t unclean.leader.election.enable=true"))
+	if got := state(); got.Leader != 1 || !got.Recovering || !slices.Equal(got.ISR, []int32{1}) {
+		t.Fatalf("unclean election allowed: %+v", got)
+	}
+	for _, command := range []string{"wait 6s", "register 3", "isr t-0 1,3,2", "wait 30s"} {
+		s.play(strings.Fields(command))
+	}
+	if got := state(); got.Leader != 1 {
+		t.Fatalf("leaders were balanced too early: %+v", got)
+	}
+	s.play([]string{"wait", "40s"})
+	if got := state(); got.Leader != 3 || !slices.Equal(got.ISR, []int32{1, 3, 2}) {
+		t.Errorf("the preferred replica does not lead: %+v", got)
+	}
+}
+
+// A broker whose reassignment ended while it was away removes the data when it comes back.
+func TestStraysAreRemoved(t *testing.T) {
+	s := newScript(t)
+	for _, command := range []string{"begin", "register 2", "create t:1:2", "register 3"} {
+		s.play(strings.Fields(command))
+	}
+	for _, command := range []string{"vanish 2", "reassign t-0 1", "register 2"} {
+		s.play(strings.Fields(command))
+	}
+	stop := false
+	for _, r := range s.servers[2].mu.requests {
+		if r, ok := r.(*kmsg.StopReplicaRequest); ok && r.Topics[0].PartitionStates[0].Delete {
+			stop = true
+		}
+		if r, ok := r.(*kmsg.LeaderAndISRRequest); ok {
+			t.Errorf("it was told %+v", r.TopicStates)
+		}
+	}
+	if !stop {
+		t.Error("the broker was not told to remove what it has no more")
+	}
+	s.servers[2].mu.requests = nil
+	s.play([]string{"vanish", "2"})
+	s.play([]string{"register", "2"})
+	for _, r := range s.servers[2].mu.requests {
+		if _, ok := r.(*kmsg.StopReplicaRequest); ok {
+			t.Error("it was told twice")
+		}
+	}
+}
