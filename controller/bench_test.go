@@ -5,6 +5,11 @@ import (
 	"strconv"
 	"testing"
 	"unsafe"
+
+	"github.com/gregor-broker/gregor/controller/store"
+	"github.com/gregor-broker/gregor/controller/store/storetest"
+	"github.com/gregor-broker/gregor/controller/znode"
+	"github.com/gregor-broker/gregor/wire/clock"
 )
 
 // A partition must cost little: there may be hundreds of thousands.
@@ -52,3 +57,51 @@ func BenchmarkRestartWith10000Partitions(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+// BenchmarkFailures10000Partitions fails a broker of three that share 10,000 partitions, and has it come back. The store is in memory and
+// brokers answer at once: what is left is what the controller itself costs.
+func BenchmarkFailures10000Partitions(b *testing.B) {
+	f := storetest.NewFake(clock.System)
+	servers := network{}
+	for id := int32(1); id <= 3; id++ {
+		servers[id] = newReplicaServer(b, id)
+	}
+	n := start(b, f.Client(), func(o *Options) { o.Transport = servers })
+	register := func(id int32) *storetest.Client {
+		c := f.Client()
+		if _, err := c.Commit(b.Context(), store.Create(znode.BrokerPath(id), brokerNode(id).Encode(), store.Ephemeral)); err != nil {
+			b.Fatal(err)
+		}
+		return c
+	}
+	register(2)
+	third := register(3)
+	n.waitFor(func(m *Machine) bool { return len(m.reign.brokers) == 3 })
+	n.mustCreate("big:5000:3")
+	specs := manyTopics(5000)
+	for i := range specs {
+		specs[i] += ":1:3"
+	}
+	n.mustCreate(specs...)
+	for b.Loop() {
+		third.Close()
+		n.waitFor(func(m *Machine) bool { return len(m.reign.brokers) == 2 && m.quiet() })
+		third = register(3)
+		n.waitFor(func(m *Machine) bool { return len(m.reign.brokers) == 3 && m.quiet() })
+	}
+}
+
+// waitFor waits until the machine says so.
+func (n *node) waitFor(ok func(*Machine) bool) {
+	for done := false; !done; {
+		c := make(chan bool)
+		n.request(func(m *Machine) {
+			r := ok(m)
+			m.do(Answer{nil, func() { c <- r }})
+		})
+		done = <-c
+	}
+}
+
+// quiet says that no commit and no order is under way.
+func (m *Machine) quiet() bool { return len(m.pending) == 0 }
