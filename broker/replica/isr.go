@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -21,7 +22,8 @@ type proposal struct {
 	number    int64
 }
 
-// fetchedBy takes note of a follower's fetch: the high watermark may move, and the follower may join the ISR.
+// fetchedBy takes note of a follower's fetch: the high watermark may move, and the follower may join the ISR. Most often
+// neither can happen, as a member asks for more of a partition that has none.
 func (p *Partition) fetchedBy(id, epoch int32, x *insync.Fetch) error {
 	p.mu.Lock()
 	r := p.role.Load()
@@ -29,16 +31,19 @@ func (p *Partition) fetchedBy(id, epoch int32, x *insync.Fetch) error {
 		p.mu.Unlock()
 		return ErrNotLeader
 	}
-	e := p.env()
 	known, moved := p.mu.leader.Fetched(id, x)
 	if !known {
 		p.mu.Unlock()
 		if epoch >= 0 {
-			return ErrUnknownEpoch // the two orders that make it one are on their way
+			return ErrUnknownEpoch // the orders that make it one are on their way
 		}
 		return ErrNotLeader
 	}
-	next := p.propose(p.mu.leader.Expand(id, &e))
+	var next *proposal
+	if !slices.Contains(r.isr, id) {
+		e := p.env()
+		next = p.propose(p.mu.leader.Expand(id, &e))
+	}
 	raised := moved && p.raise()
 	p.mu.Unlock()
 	if raised {

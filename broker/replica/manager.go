@@ -1,10 +1,22 @@
 // Package replica owns the partitions that this broker holds a replica of: who leads each, how far it is committed, and
-// everything that clients do with its records.
+// everything that clients and other brokers do with its records.
 //
 // A partition's role (leader, epochs, in-sync replicas) is an immutable snapshot that changes with the controller's
-// orders; the log publishes its offsets itself. So producing and fetching take no lock but the log's own for an append.
-// What must wait (a Fetch for bytes, a Produce for the high watermark) lies in the purgatory, on lists that belong to
-// the partition, and is woken by whoever changes it.
+// orders and its answers; the log publishes its offsets itself. Reading takes no lock. Appending takes the partition's
+// writing lock to read, so that a role never ends in the middle of it, and the log's own. What must wait (a Fetch for
+// bytes, a Produce for the high watermark, a deletion for the other replicas) lies in the purgatory, on lists that belong
+// to the partition, and is woken by whoever changes it.
+//
+// Replication is a follower's Fetch: its offset says what it has.
+//
+//	follower                                       leader
+//	fetcher ── Fetch(offset, epochs) ─────────▶ Fetch: histories agree? ── no ──▶ where they part
+//	   ▲                                           │ yes
+//	   │                                        fetchedBy: progress ─▶ high watermark ─▶ wakes acks=all, consumers
+//	   │                                           │            └────▶ joins the ISR? AlterPartition
+//	   └── append, or cut ◀── records, watermark ──┘
+//
+// What follows from the progress is decided in insync, what a follower does in fetcher; both do no I/O of their own.
 package replica
 
 import (

@@ -60,7 +60,7 @@ func (r *replica) Append(leaderEpoch int32, records []byte, hw, start int64) err
 	}
 	for len(records) > 0 {
 		e, rest, err := record.NextEntry(records)
-		if err != nil {
+		if err != nil || e.CheckCRC() != nil {
 			return log.ErrCorrupt
 		}
 		if e.BaseOffset() != r.end() {
@@ -84,7 +84,9 @@ func (r *replica) TruncateTo(leaderEpoch int32, offset int64) error {
 	if err := r.allowed(leaderEpoch); err != nil {
 		return err
 	}
-	offset = min(offset, r.end())
+	if offset = min(offset, r.end()); offset < r.start {
+		return r.RestartAt(leaderEpoch, offset)
+	}
 	r.records = slices.Clone(r.records[:offset-r.start])
 	r.history, _ = r.history.TruncateEnd(offset)
 	r.hw = min(r.hw, offset)
