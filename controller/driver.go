@@ -285,7 +285,10 @@ func (p *peer) send(req kmsg.Request) (kmsg.Response, error) {
 		if err == nil {
 			return resp, nil
 		}
-		if failures == 0 && p.ctx.Err() == nil {
+		if failures == 0 {
+			continue // the connection was of the broker's earlier life, as a rule
+		}
+		if failures == 1 && p.ctx.Err() == nil {
 			p.d.o.Logger.Warn("an order did not reach a broker; it is repeated", zap.Int32("broker", p.id), zap.Int16("api", req.Key()), zap.Error(err))
 		}
 		c, timer := p.d.o.Clock.NewTimer(sendRetryDelay)
