@@ -91,16 +91,55 @@ func BenchmarkFailures10000Partitions(b *testing.B) {
 	}
 }
 
+// BenchmarkTakeover10000Partitions has the controller move between two brokers of three that share 10,000 partitions: from the
+// vanishing of its node until the last order is answered.
+func BenchmarkTakeover10000Partitions(b *testing.B) {
+	f := storetest.NewFake(clock.System)
+	servers := network{}
+	for id := int32(1); id <= 3; id++ {
+		servers[id] = newReplicaServer(b, id)
+	}
+	third := f.Client()
+	n := start(b, f.Client(), func(o *Options) { o.Transport = servers })
+	if _, err := third.Commit(b.Context(), store.Create(znode.BrokerPath(3), brokerNode(3).Encode(), store.Ephemeral)); err != nil {
+		b.Fatal(err)
+	}
+	other := start(b, f.Client(), func(o *Options) { o.Broker, o.Transport, o.Observer = brokerNode(2), servers, servers[2] })
+	n.waitFor(func(m *Machine) bool { return len(m.reign.brokers) == 3 })
+	n.mustCreate("big:5000:3")
+	specs := manyTopics(5000)
+	for i := range specs {
+		specs[i] += ":1:3"
+	}
+	n.mustCreate(specs...)
+	nodes := []*node{n, other}
+	for b.Loop() {
+		if _, err := third.Commit(b.Context(), store.Delete(znode.ControllerPath, store.AnyVersion)); err != nil {
+			b.Fatal(err)
+		}
+		led := func(m *Machine) bool { return m.reign != nil && m.reign.loaded && m.quiet() }
+		for active := false; !active; {
+			for _, n := range nodes {
+				active = active || n.says(led)
+			}
+		}
+	}
+}
+
 // waitFor waits until the machine says so.
 func (n *node) waitFor(ok func(*Machine) bool) {
-	for done := false; !done; {
-		c := make(chan bool)
-		n.request(func(m *Machine) {
-			r := ok(m)
-			m.do(Answer{nil, func() { c <- r }})
-		})
-		done = <-c
+	for !n.says(ok) {
 	}
+}
+
+// says asks the machine.
+func (n *node) says(ok func(*Machine) bool) bool {
+	c := make(chan bool)
+	n.request(func(m *Machine) {
+		r := ok(m)
+		m.do(Answer{nil, func() { c <- r }})
+	})
+	return <-c
 }
 
 // quiet says that no commit and no order is under way.

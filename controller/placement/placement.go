@@ -3,7 +3,6 @@
 package placement
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -17,8 +16,9 @@ type Broker struct {
 	Rack string // empty: none
 }
 
-// ErrRacks says that some brokers have a rack and others none. Kafka answers it as UNKNOWN_SERVER_ERROR.
-var ErrRacks = errors.New("Not all brokers have rack information for replica rack aware assignment.") //nolint:staticcheck // Kafka's words
+// ErrRacks says that some brokers have a rack and others none. The code is Kafka's, which says no more than that.
+var ErrRacks = errcode.New(kerr.UnknownServerError, "Not all brokers have rack information for replica rack aware assignment. "+
+	"Set broker.rack on all brokers, or on none.")
 
 // Start is where the round-robin begins: First is the index of the first partition's first replica in the broker list, Shift the
 // distance of its followers. Kafka draws both at random for a new topic; for added partitions both are the index of the broker of
