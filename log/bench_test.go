@@ -10,7 +10,7 @@ import (
 	"github.com/gregor-broker/gregor/wire/clock"
 )
 
-func benchEnv(b *testing.B) *env {
+func benchEnv(b testing.TB) *env {
 	e := &env{t: b}
 	e.o = Options{Dirs: []string{b.TempDir()}, Clock: clock.System, BrokerID: 1, ClusterID: "cluster"}
 	return e.open()
@@ -89,6 +89,30 @@ func BenchmarkRead(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// The paths of produce and fetch allocate next to nothing once they are warm.
+func TestAllocationsOfAppendAndRead(t *testing.T) {
+	l := benchEnv(t).create("t", nil)
+	one := batch(clock.System.Now().UnixMilli(), string(make([]byte, 1000)))
+	committed(t, l, one)
+	if n := testing.AllocsPerRun(500, func() {
+		if _, err := l.Append(one, 0); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 1 {
+		t.Errorf("an append makes %v allocations", n)
+	}
+	l.AdvanceHighWatermark(l.Bounds().End)
+	if n := testing.AllocsPerRun(500, func() {
+		r, err := l.Read(0, 1<<20, HighWatermark, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Part.File.Release()
+	}); n > 1 {
+		t.Errorf("a read makes %v allocations", n)
 	}
 }
 
