@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/gregor-broker/gregor/controller/znode"
@@ -19,21 +20,26 @@ func (m *Machine) learnTopics(topics []kmsg.LeaderAndISRRequestTopicState, done 
 	}
 	letGo = m.hold(answer)
 	var entities []string
+	news := map[string][16]byte{}
 	for i := range topics {
 		t := &topics[i]
 		if id, known := m.learned[t.Topic]; known && id == t.TopicID {
 			continue
 		}
-		m.learned[t.Topic] = t.TopicID
+		news[t.Topic] = t.TopicID
 		if r := m.reign; r == nil || r.topics[t.Topic] == nil || r.topics[t.Topic].id != t.TopicID {
 			entities = append(entities, znode.Topics+"/"+t.Topic)
 		}
 	}
-	if len(entities) == 0 {
+	known := func() {
+		maps.Copy(m.learned, news)
 		answer()
+	}
+	if len(entities) == 0 {
+		known()
 		return
 	}
-	m.readConfigs(always, entities, answer)
+	m.readConfigs(always, entities, known)
 }
 
 // forgetTopics drops the configurations of topics that are gone. The active controller does so when it has removed them.

@@ -21,7 +21,7 @@ func serveUpdateMetadata(s *Services, c *Call, request kmsg.Request) {
 		c.Reply(response)
 		return
 	}
-	c.Reply(s.UpdateMetadata(r))
+	response := s.UpdateMetadata(r)
 	var gone []string
 	for i := range r.TopicStates {
 		if name := r.TopicStates[i].Topic; s.Metadata.Image().Topic(name) == nil {
@@ -29,6 +29,7 @@ func serveUpdateMetadata(s *Services, c *Call, request kmsg.Request) {
 		}
 	}
 	if len(gone) > 0 {
-		s.Controller.ForgetTopics(gone)
+		s.Controller.ForgetTopics(gone) // before the next order, which may bring another topic of the name
 	}
+	c.Reply(response)
 }
