@@ -24,7 +24,7 @@ func serveUpdateMetadata(s *Services, c *Call, request kmsg.Request) {
 	response := s.UpdateMetadata(r)
 	var gone []string
 	for i := range r.TopicStates {
-		if name := r.TopicStates[i].Topic; s.Metadata.Image().Topic(name) == nil {
+		if name := r.TopicStates[i].Topic; response.ErrorCode == 0 && s.Metadata.Image().Topic(name) == nil {
 			gone = append(gone, name)
 		}
 	}
