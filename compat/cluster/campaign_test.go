@@ -58,22 +58,27 @@ func startCampaign(t *testing.T, c *harness.Cluster, seed uint64) *campaign {
 		k.wg.Go(func() { k.send(producer, sender, sender != 2) })
 	}
 	for i := range 2 {
-		reader := c.Client(t, kgo.ConsumeTopics(campaignTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		reader := k.client(t, kgo.ConsumeTopics(campaignTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 		k.wg.Go(func() { k.consume(reader, fmt.Sprint("reader-", i)) })
 	}
-	ends, commits, committed := c.Admin(t), c.Admin(t), c.Admin(t)
-	k.wg.Go(func() { k.latest(ends) })
-	k.wg.Go(func() { k.commit(commits) })
-	k.wg.Go(func() { k.committed(committed) })
+	ends, commits, committed := k.client(t), k.client(t), k.client(t)
+	k.wg.Go(func() { k.latest(kadm.NewClient(ends)) })
+	k.wg.Go(func() { k.commit(kadm.NewClient(commits)) })
+	k.wg.Go(func() { k.committed(kadm.NewClient(committed)) })
 	k.progress(t)
 	return k
 }
 
+// client returns a client that soon gives up a broker that does not answer.
+func (k *campaign) client(t *testing.T, options ...kgo.Opt) *kgo.Client {
+	return k.cluster.Client(t, append([]kgo.Opt{kgo.DialTimeout(2 * time.Second), kgo.RequestTimeoutOverhead(3 * time.Second)}, options...)...)
+}
+
 // producer returns a client that gives up no record and that says all that it sends.
 func (k *campaign) producer(t *testing.T, options ...kgo.Opt) *kgo.Client {
-	return k.cluster.Client(t, append([]kgo.Opt{
+	return k.client(t, append([]kgo.Opt{
 		kgo.DefaultProduceTopic(campaignTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(500),
-		kgo.RecordRetries(1 << 30), kgo.ProduceRequestTimeout(5 * time.Second), kgo.RequestTimeoutOverhead(3 * time.Second),
+		kgo.RecordRetries(1 << 30), kgo.ProduceRequestTimeout(5 * time.Second),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
 	}, options...)...)
 }

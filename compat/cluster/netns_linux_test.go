@@ -144,30 +144,39 @@ func cutNetwork(t *testing.T) {
 		},
 	})
 	k := startCampaign(t, c, seed(t))
-	// A cut names the leader's id and another's.
+	alone := func(id int) {
+		for _, to := range []string{hostAddress, address(id%3 + 1), address((id+1)%3 + 1)} {
+			n.cut(t, id, to)
+		}
+	}
+	// The controller and two brokers that are not.
 	for _, f := range []struct {
 		name   string
-		serves bool
-		cut    func(leader, other int)
+		serves bool // what needs the controller and cannot reach it waits: members in sync cannot be dropped
+		cut    func(controller, one, other int)
 	}{
-		{"leader and a follower do not hear each other", true, func(leader, other int) {
-			n.cut(t, leader, address(other))
-			n.cut(t, other, address(leader))
+		{"two brokers do not hear each other", true, func(_, one, other int) {
+			n.cut(t, one, address(other))
+			n.cut(t, other, address(one))
 		}},
-		{"leader is not heard by a follower", true, func(leader, other int) { n.cut(t, leader, address(other)) }},
-		{"leader does not hear a follower", true, func(leader, other int) { n.cut(t, other, address(leader)) }},
-		{"leader and ZooKeeper do not hear each other, clients neither", true, func(leader, _ int) { n.cut(t, leader, hostAddress) }},
-		{"leader is alone", true, func(leader, _ int) {
-			for _, to := range []string{hostAddress, address(leader%3 + 1), address((leader+1)%3 + 1)} {
-				n.cut(t, leader, to)
-			}
+		{"a broker is not heard by another", true, func(_, one, other int) { n.cut(t, one, address(other)) }},
+		{"a broker and the controller do not hear each other", false, func(controller, one, _ int) {
+			n.cut(t, one, address(controller))
+			n.cut(t, controller, address(one))
 		}},
+		{"the controller is heard by no broker", false, func(controller, one, other int) {
+			n.cut(t, controller, address(one))
+			n.cut(t, controller, address(other))
+		}},
+		{"a broker is not heard by ZooKeeper and clients", true, func(_, one, _ int) { n.cut(t, one, hostAddress) }},
+		{"a broker is heard by nobody", true, func(_, one, _ int) { alone(one) }},
+		{"the controller is heard by nobody", true, func(controller, _, _ int) { alone(controller) }},
 	} {
 		k.inflict(t, fault{serves: f.serves, lasts: longer, mend: n.mend, strike: func(t *testing.T, k *campaign) string {
-			leader := k.leader(t)
-			other, _ := k.others(leader)
-			f.cut(leader, other)
-			return fmt.Sprintf("%s (%d, %d)", f.name, leader, other)
+			controller := c.Controller(t)
+			one, other := k.others(controller)
+			f.cut(controller, one, other)
+			return fmt.Sprintf("%s (controller %d, %d, %d)", f.name, controller, one, other)
 		}})
 	}
 	k.judge(t)
