@@ -11,7 +11,7 @@ import (
 
 // This file serves ControlledShutdown: a broker that is about to go gives its leaderships to others, and is taken out of the
 // in-sync replicas, so that nobody waits for it. Unlike Kafka it is answered when the new leaders serve, not when they have been
-// chosen: so the broker refuses nobody before there is somebody else to go to.
+// chosen: so the broker refuses nobody before there is somebody else to go to. And the broker stops following what it led, too.
 // After kafka.controller.KafkaController.doControlledShutdown.
 
 // controlledShutdown serves ControlledShutdown. The answer lists what the broker still leads although others have replicas.
@@ -48,11 +48,14 @@ func (m *Machine) controlledShutdown(r *kmsg.ControlledShutdownRequest, done fun
 		}
 		answer(m)
 	})
-	index := map[ref]int{}
+	index, led := map[ref]int{}, map[ref]bool{}
+	stopFollowing := func(x ref) {
+		m.reign.orders.stops[id] = append(m.reign.orders.stops[id], stop{ref: x, epoch: x.part().leaderEpoch})
+	}
 	for i, x := range refs {
 		index[x] = i
-		if p := x.part(); p.leader != id {
-			m.reign.orders.stops[id] = append(m.reign.orders.stops[id], stop{ref: x, epoch: p.leaderEpoch})
+		if led[x] = x.part().leader == id; !led[x] {
+			stopFollowing(x)
 		}
 	}
 	q.begin(m, leaderTimeoutMs)
@@ -62,6 +65,9 @@ func (m *Machine) controlledShutdown(r *kmsg.ControlledShutdownRequest, done fun
 			if p := x.part(); x.t.deletion != nil || p.leader == id || p.leader < 0 {
 				q.result(m, index[x], nil)
 			} else {
+				if led[x] {
+					stopFollowing(x) // a follower that is about to go would only be proposed as in-sync, and refused
+				}
 				m.await(x.t, x.p, x.p+1, func() { q.result(m, index[x], nil) })
 			}
 		}})
