@@ -29,6 +29,13 @@ type Op interface {
 	Finish(expired bool)
 }
 
+// ListOp is an Op on many lists that can tell for one of them whether what happened there makes it ready. After a Notify
+// only that is asked, with the list's place among those given to Watch.
+type ListOp interface {
+	Op
+	ReadyAt(list int) bool
+}
+
 // lookAgain is the longest time that an operation waits without being looked at, so that those whose client has gone
 // (see Op.Ready of the replica manager) do not stay until a deadline that the client chose.
 const lookAgain = 30 * time.Second
@@ -57,7 +64,7 @@ func (p *Purgatory) Watch(op Op, wait time.Duration, lists ...*List) {
 	w := &waiter{op: op, links: make([]link, len(lists)), slot: -1}
 	w.shard = &p.shards[p.next.Add(1)%uint32(len(p.shards))]
 	for i, l := range lists {
-		w.links[i] = link{waiter: w, list: l}
+		w.links[i] = link{waiter: w, list: l, place: i}
 	}
 	for i, l := range lists {
 		l.add(p, &w.links[i])
@@ -143,6 +150,7 @@ type List struct {
 type link struct {
 	waiter     *waiter
 	list       *List
+	place      int // among the waiter's
 	next, prev *link
 	in         bool
 }
@@ -163,8 +171,9 @@ func (l *List) Notify() {
 func (l *List) look(p *Purgatory) {
 	l.queued.Store(false)
 	var last *waiter
-	for _, w := range l.waiters() {
-		if w.done.Load() || !w.op.Ready() || !w.claim() {
+	for _, k := range l.links() {
+		w := k.waiter
+		if w.done.Load() || !k.ready() || !w.claim() {
 			continue
 		}
 		if last != nil {
@@ -178,14 +187,21 @@ func (l *List) look(p *Purgatory) {
 	}
 }
 
-func (l *List) waiters() []*waiter {
+func (k *link) ready() bool {
+	if op, ok := k.waiter.op.(ListOp); ok {
+		return op.ReadyAt(k.place)
+	}
+	return k.waiter.op.Ready()
+}
+
+func (l *List) links() []*link {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ws := make([]*waiter, 0, l.count.Load())
+	ks := make([]*link, 0, l.count.Load())
 	for k := l.mu.first; k != nil; k = k.next {
-		ws = append(ws, k.waiter)
+		ks = append(ks, k)
 	}
-	return ws
+	return ks
 }
 
 func (l *List) add(p *Purgatory, k *link) {

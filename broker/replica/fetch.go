@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gregor-broker/gregor/broker/purgatory"
 	"github.com/gregor-broker/gregor/broker/replica/insync"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/record"
@@ -53,6 +52,7 @@ type FetchEntry struct {
 	Err                error // already refused, for this reason
 
 	partition *Partition // once looked up
+	told      int64      // log start at the first look
 }
 
 // FetchResult is what a partition has to say. The offsets are -1 with an error.
@@ -87,21 +87,13 @@ func (m *Manager) Fetch(p FetchParams, entries []FetchEntry, done func([]FetchRe
 	results := make([]FetchResult, len(entries))
 	p.at = m.clock.Monotonic()
 	p.first = true
-	answer := m.read(&p, entries, results)
+	answer := m.read(&p, entries, results, nil)
 	p.first = false
 	if answer || p.MaxWait <= 0 {
 		done(results)
 		return
 	}
-	release(results)
-	op := &fetchOp{manager: m, params: p, entries: entries, results: results, done: done}
-	lists := make([]*purgatory.List, 0, len(entries))
-	for i := range entries {
-		if entries[i].partition != nil {
-			lists = append(lists, &entries[i].partition.fetches)
-		}
-	}
-	m.purgatory.Watch(op, p.MaxWait, lists...)
+	m.park(&p, entries, results, done)
 }
 
 func release(results []FetchResult) {
@@ -113,12 +105,15 @@ func release(results []FetchResult) {
 	}
 }
 
-// read fills the results and reports whether they need not wait: enough bytes, an error, a divergence, nothing that
-// could be waited for.
-func (m *Manager) read(p *FetchParams, entries []FetchEntry, results []FetchResult) (answer bool) {
+// read fills the results, of all entries or only of some, and reports whether they need not wait: enough bytes, an
+// error, a divergence, nothing that could be waited for.
+func (m *Manager) read(p *FetchParams, entries []FetchEntry, results []FetchResult, only bitset) (answer bool) {
 	left, total, readable := p.MaxBytes, 0, false
 	minOne := !p.HardLimit
 	for i := range entries {
+		if only != nil && !only.has(i) {
+			continue
+		}
 		e, r := &entries[i], &results[i]
 		*r = refusal(e.Err)
 		if e.Err != nil {
@@ -241,59 +236,4 @@ func diverging(l *log.Log, e *FetchEntry) (*EpochEnd, error) {
 		return &EpochEnd{epoch, end}, nil
 	}
 	return nil, nil
-}
-
-// fetchOp is a Fetch that waits for bytes.
-type fetchOp struct {
-	manager *Manager
-	params  FetchParams
-	entries []FetchEntry
-	results []FetchResult
-	done    func([]FetchResult)
-}
-
-// Ready follows DelayedFetch.tryComplete: enough bytes (case G), or something that no waiting mends: the leadership or
-// the partition is gone (A to D), the epoch is fenced (E), the log was cut below the offset (F) or its history changed
-// (H).
-func (o *fetchOp) Ready() bool {
-	if o.params.Gone != nil && o.params.Gone() {
-		return true
-	}
-	total := 0
-	for i := range o.entries {
-		e := &o.entries[i]
-		if e.partition == nil {
-			continue
-		}
-		bytes, hopeless := e.waiting(&o.params)
-		total += bytes
-		if hopeless || total >= o.params.MinBytes {
-			return true
-		}
-	}
-	return false
-}
-
-// waiting returns how much of the partition could be answered now, or that an answer other than bytes is due.
-func (e *FetchEntry) waiting(p *FetchParams) (bytes int, hopeless bool) {
-	if _, err := e.allowed(p); err != nil {
-		return 0, true
-	}
-	l := e.partition.log
-	b := l.Bounds()
-	if e.Offset > b.End || e.Offset < b.Start {
-		return 0, true
-	}
-	if e.LastFetchedEpoch >= 0 {
-		if end, err := diverging(l, e); end != nil || err != nil {
-			return 0, true
-		}
-	}
-	return int(min(l.BytesFrom(e.Offset, p.isolation()), int64(max(0, e.MaxBytes)))), false
-}
-
-// Finish answers with what is there.
-func (o *fetchOp) Finish(bool) {
-	o.manager.read(&o.params, o.entries, o.results)
-	o.done(o.results)
 }
