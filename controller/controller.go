@@ -44,7 +44,8 @@ type Settings struct {
 	AutoLeaderRebalance          bool // auto.leader.rebalance.enable
 	LeaderImbalanceCheckInterval time.Duration
 	LeaderImbalancePercent       int // leader.imbalance.per.broker.percentage
-	// RefuseUnknownReplicas is for what 4.4 refuses and 3.9 does not: unregistered brokers, and too many partitions at once.
+	// RefuseUnknownReplicas is for what 4.4 refuses and 3.9 does not, or in another order: unregistered brokers, too many
+	// partitions at once, a topic twice in one DeleteTopics.
 	RefuseUnknownReplicas bool
 
 	Seed uint64 // of placement and topic ids; for tests

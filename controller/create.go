@@ -90,6 +90,11 @@ func (m *Machine) newCreation(rt *kmsg.CreateTopicsRequestTopic, twice map[strin
 	case m.reign.topics[name] != nil && m.reign.topics[name].deletion == nil:
 		return nil, errExists(name)
 	}
+	if m.o.Settings.RefuseUnknownReplicas { // 4.4 looks at the name first, 3.9 last
+		if err := m.validateName(name); err != nil {
+			return nil, err
+		}
+	}
 	configs, err := m.creationConfigs(rt.Configs)
 	if err != nil {
 		return nil, err

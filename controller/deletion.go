@@ -49,9 +49,16 @@ func (m *Machine) deleteTopics(r *kmsg.DeleteTopicsRequest, done func(*kmsg.Dele
 		q.abandon(m)
 		return
 	}
+	var twice map[string]bool
+	if m.o.Settings.RefuseUnknownReplicas {
+		twice = duplicates(wanted, nameOrID)
+	}
 	var marks []*mark
 	for i := range wanted {
 		t, err := m.toDelete(r.Version, &wanted[i])
+		if twice[nameOrID(&wanted[i])] {
+			err = errcode.New(kerr.InvalidRequest, "Duplicate topic name or id.")
+		}
 		if err != nil {
 			q.result(m, i, err)
 			continue
@@ -67,6 +74,14 @@ func (m *Machine) deleteTopics(r *kmsg.DeleteTopicsRequest, done func(*kmsg.Dele
 	}
 	q.begin(m, r.TimeoutMillis)
 	m.markTopics(marks)
+}
+
+// nameOrID is how an entry of DeleteTopics says which topic it means.
+func nameOrID(w *kmsg.DeleteTopicsRequestTopic) string {
+	if w.Topic != nil {
+		return *w.Topic
+	}
+	return string(w.TopicID[:])
 }
 
 // toDelete finds the topic that an entry of DeleteTopics names.

@@ -64,14 +64,36 @@ func (o *orders) updates() bool { return o.everybody || len(o.metadata.list) > 0
 // orderState tells a partition's live replicas its state, and everybody its metadata as soon as its leader has answered.
 // former is who led before, noLeader if nobody did. A broker that shuts down is told only what it leads or led: as a follower it
 // has been stopped and must not begin again.
+//
+// A former leader that lives is told last, when the new one has answered (handedOver): then whoever it sends away finds a leader that
+// serves, and metadata that names it. Meanwhile it can commit nothing, since the new leader was in sync and does not fetch from
+// it any more. (Kafka tells all at once, and clients that are sent away too early wait for their next try.)
 func (m *Machine) orderState(x ref, isNew bool, former int32) {
-	p := x.part()
-	for _, id := range x.assigned().replicas {
-		if b := m.reign.brokers[id]; b != nil && (!b.stopping || id == p.leader || id == former) {
+	r, p, replicas := m.reign, x.part(), x.assigned().replicas
+	delete(r.handing, x)
+	handing := former >= 0 && former != p.leader && r.brokers[p.leader] != nil && r.brokers[former] != nil
+	for _, id := range replicas {
+		b := r.brokers[id]
+		switch {
+		case b == nil, b.stopping && id != p.leader && id != former:
+		case handing && id == former:
+			r.handing[x] = former
+		default:
 			m.orderStateOf(x, id, isNew)
 		}
 	}
-	m.reign.orders.metadata.add(x)
+	r.orders.metadata.add(x)
+}
+
+// handedOver says that a partition's leader has answered: everybody may know it.
+func (m *Machine) handedOver(x ref) {
+	r := m.reign
+	x.part().told = true
+	r.orders.metadata.add(x)
+	if former, ok := r.handing[x]; ok {
+		delete(r.handing, x)
+		m.orderStateOf(x, former, false)
+	}
 }
 
 // orderStateOf tells one replica, unless it cannot listen or there is nothing to tell.

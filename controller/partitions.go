@@ -149,8 +149,7 @@ func (m *Machine) statesAnswered(id int32, refs []ref) func(kmsg.Response) {
 				offline = append(offline, x)
 				m.log.Warn("a broker refused a replica", zap.Int32("broker", id), zap.String("topic", x.t.name), zap.Int32("partition", x.p), zap.Error(kerr.ErrorForCode(code)))
 			case code == 0 && p.leader == id && p.leaderEpoch == epochs[i]:
-				p.told = true
-				m.reign.orders.metadata.add(x)
+				m.handedOver(x)
 			}
 		}
 		m.replicasOffline(b, offline)

@@ -28,6 +28,8 @@ type reign struct {
 	freed    []ref            // partitions whose commit is done, to be attended to before the turn ends
 	idle     map[ref][]func() // what waits for a partition's commit
 
+	handing map[ref]int32 // former leaders who are told when their successors serve
+
 	// strays are replicas that were reassigned away from a broker which has not said yet that their data is gone.
 	strays       map[int32]map[ref]struct{}
 	reassignNode bool // /admin/reassign_partitions is there and has been read
@@ -99,7 +101,7 @@ func (m *Machine) won(epoch, epochVersion int32) {
 	m.setActive(m.id)
 	m.reign = &reign{epoch: epoch, epochVersion: epochVersion, listener: m.o.Settings.InterBrokerListener, brokers: map[int32]*broker{}, topics: map[string]*topic{},
 		ids: map[[16]byte]*topic{}, folded: map[string]int{}, creating: map[string]*creation{}, orders: newOrders(), idle: map[ref][]func(){},
-		strays: map[int32]map[ref]struct{}{}}
+		strays: map[int32]map[ref]struct{}{}, handing: map[ref]int32{}}
 	for _, w := range reignWatches {
 		m.do(w)
 	}

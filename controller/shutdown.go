@@ -49,13 +49,13 @@ func (m *Machine) controlledShutdown(r *kmsg.ControlledShutdownRequest, done fun
 		answer(m)
 	})
 	index, led := map[ref]int{}, map[ref]bool{}
-	stopFollowing := func(x ref) {
-		m.reign.orders.stops[id] = append(m.reign.orders.stops[id], stop{ref: x, epoch: x.part().leaderEpoch})
+	stopFollowing := func(x ref, wait *delivery) {
+		m.reign.orders.stops[id] = append(m.reign.orders.stops[id], stop{ref: x, epoch: x.part().leaderEpoch, wait: wait})
 	}
 	for i, x := range refs {
 		index[x] = i
 		if led[x] = x.part().leader == id; !led[x] {
-			stopFollowing(x)
+			stopFollowing(x, nil)
 		}
 	}
 	q.begin(m, leaderTimeoutMs)
@@ -65,10 +65,17 @@ func (m *Machine) controlledShutdown(r *kmsg.ControlledShutdownRequest, done fun
 			if p := x.part(); x.t.deletion != nil || p.leader == id || p.leader < 0 {
 				q.result(m, index[x], nil)
 			} else {
-				if led[x] {
-					stopFollowing(x) // a follower that is about to go would only be proposed as in-sync, and refused
-				}
-				m.await(x.t, x.p, x.p+1, func() { q.result(m, index[x], nil) })
+				m.await(x.t, x.p, x.p+1, func() {
+					if !led[x] || x.t.deletion != nil {
+						q.result(m, index[x], nil)
+						return
+					}
+					// It need not follow what it led: it would only be proposed as in-sync, and refused. The answer also says that it
+					// has stopped to lead, and so has sent its clients on.
+					wait := &delivery{left: 1, then: []func(){func() { q.result(m, index[x], nil) }}}
+					stopFollowing(x, wait)
+					m.reign.orders.waits = append(m.reign.orders.waits, wait)
+				})
 			}
 		}})
 }
