@@ -78,7 +78,7 @@ func TestFourthBroker(t *testing.T) {
 	topic := name("fourth")
 	c.CreateTopic(t, topic, 1, 3)
 	fill(t, c, topic, 1, 50, 100)
-	b := harness.Start(t, extra(t, c, map[string]string{"reserved.broker.max.id": "1000"}))
+	b := harness.Start(t, extra(t, c, map[string]string{"broker.id": "-1"}))
 	if got := tools.zookeeper(t, "get", "/brokers/ids/1001"); !strings.Contains(got, b.Addr) {
 		t.Fatalf("/brokers/ids/1001 is %s, not of %s", got, b.Addr)
 	}
