@@ -304,6 +304,22 @@ func TestDeletionEndsWaits(t *testing.T) {
 	}
 }
 
+// 4.4 refuses a topic that one request names twice, 3.9 does not mind.
+func TestDeletionNamedTwice(t *testing.T) {
+	for _, kafka4 := range []bool{true, false} {
+		n := start(t, newStore(t), func(o *Options) { o.Settings.RefuseUnknownReplicas = kafka4 })
+		n.mustCreate("a", "b")
+		want := int16(0)
+		if kafka4 {
+			want = kerr.InvalidRequest.Code
+		}
+		got := n.delete("a", "b", "a").Topics
+		if got[0].ErrorCode != want || got[1].ErrorCode != 0 || got[2].ErrorCode != want {
+			t.Errorf("as 4.4 %v: %+v", kafka4, got)
+		}
+	}
+}
+
 func TestProducerIDs(t *testing.T) {
 	n := start(t, newStore(t))
 	seen := make(chan int64, 10)

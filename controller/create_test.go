@@ -59,6 +59,7 @@ func TestCreateTopicsRefusals(t *testing.T) {
 		{newTopicRequest("__cluster_metadata"), 42, "Creation of internal topic __cluster_metadata is prohibited."},
 		{newTopicRequest("n:0"), 37, "Number of partitions must be larger than 0."},
 		{newTopicRequest("n:-2"), 37, "Number of partitions must be larger than 0."},
+		{configured(newTopicRequest("a b:0"), "bad=1"), 17, "Topic name is invalid: 'a b'" + characters},
 		{newTopicRequest("n:10001"), 44, "Excessively large number of partitions per request."},
 		{newTopicRequest("n:5000", "o:5000", "p"), 44, "Excessively large number of partitions per request."},
 		{newTopicRequest("n:1:0"), 38, "Replication factor must be larger than 0."},

@@ -17,7 +17,7 @@ import (
 // · v5 offline replicas · v7 leader epochs · v8 authorised operations · v10 topic ids in the answer · v12 asked by id
 // · v13 top-level error.
 // Errors per topic: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION, LEADER_NOT_AVAILABLE,
-// LISTENER_NOT_FOUND. After KafkaApis.handleTopicMetadataRequest.
+// LISTENER_NOT_FOUND, INVALID_REQUEST. After KafkaApis.handleTopicMetadataRequest.
 var metadataAPI = Entry{
 	Key: kmsg.Metadata, ZooKeeper: v(0, 12), Kafka4: v(0, 13),
 	Access: on(kmsg.ACLResourceTypeTopic, kmsg.ACLOperationDescribe), Cost: 16, Runs: onProcessor,
@@ -29,6 +29,10 @@ const notAsked = -2147483648
 
 func serveMetadata(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.MetadataRequest)
+	if r.Version >= 10 && r.Version < 12 && slices.ContainsFunc(r.Topics, asksByID) {
+		c.Reply(metadataRefused(r))
+		return
+	}
 	all := r.Topics == nil || r.Version == 0 && len(r.Topics) == 0
 	image := s.Metadata.Image()
 	response := kmsg.NewPtrMetadataResponse()
@@ -80,6 +84,23 @@ func serveMetadata(s *Services, c *Call, request kmsg.Request) {
 		}
 		c.Reply(response)
 	})
+}
+
+// asksByID says whether a topic is asked for as only v12 and later allow, although v10 and v11 have the fields.
+func asksByID(t kmsg.MetadataRequestTopic) bool { return t.Topic == nil || t.TopicID != [16]byte{} }
+
+// metadataRefused is the answer to a request that makes no sense as a whole.
+func metadataRefused(r *kmsg.MetadataRequest) *kmsg.MetadataResponse {
+	response := kmsg.NewPtrMetadataResponse()
+	for _, asked := range r.Topics {
+		t := kmsg.NewMetadataResponseTopic()
+		t.Topic, t.ErrorCode = asked.Topic, kerr.InvalidRequest.Code
+		if t.Topic == nil {
+			t.Topic = new(string)
+		}
+		response.Topics = append(response.Topics, t)
+	}
+	return response
 }
 
 // find looks a topic up as it was asked for; where there is none it returns the answer that says so.

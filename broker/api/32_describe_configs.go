@@ -36,6 +36,9 @@ func serveDescribeConfigs(s *Services, c *Call, request kmsg.Request) {
 }
 
 func (s *Services) describe(r kmsg.DescribeConfigsRequestResource) ([]config.Row, error) {
+	if len(r.ConfigNames) == 0 {
+		r.ConfigNames = nil // none named is all, as null is
+	}
 	switch r.ResourceType {
 	case kmsg.ConfigResourceTypeTopic:
 		if err := metadata.ValidTopicName(r.ResourceName); err != nil {

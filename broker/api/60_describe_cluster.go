@@ -30,7 +30,6 @@ func serveDescribeCluster(s *Services, c *Call, request kmsg.Request) {
 		if r.EndpointType == endpointControllers {
 			err = errcode.New(kerr.MismatchedEndpointType, "this address is a broker's, not a controller's")
 		}
-		response.EndpointType = r.EndpointType
 		response.ErrorCode, response.ErrorMessage = c.Code(err), errcode.Message(err)
 		c.Reply(response)
 		return

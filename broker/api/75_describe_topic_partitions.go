@@ -24,7 +24,7 @@ func serveDescribeTopicPartitions(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.DescribeTopicPartitionsRequest)
 	image := s.Metadata.Image()
 	response := kmsg.NewPtrDescribeTopicPartitionsResponse()
-	if r.Cursor != nil && r.Cursor.Partition < 0 {
+	if !validCursor(r) {
 		for _, asked := range r.Topics {
 			t := kmsg.NewDescribeTopicPartitionsResponseTopic()
 			t.Topic, t.ErrorCode = &asked.Topic, kerr.InvalidRequest.Code
@@ -34,10 +34,7 @@ func serveDescribeTopicPartitions(s *Services, c *Call, request kmsg.Request) {
 		c.Reply(response)
 		return
 	}
-	limit := config.PartitionSizeLimit.Of(s.Config)
-	if r.ResponsePartitionLimit > 0 {
-		limit = min(limit, int(r.ResponsePartitionLimit))
-	}
+	limit := max(1, min(config.PartitionSizeLimit.Of(s.Config), int(r.ResponsePartitionLimit)))
 	for _, name := range pageTopics(image, r) {
 		first := int32(0)
 		if r.Cursor != nil && r.Cursor.Topic == name {
@@ -56,6 +53,17 @@ func serveDescribeTopicPartitions(s *Services, c *Call, request kmsg.Request) {
 		}
 	}
 	c.Reply(response)
+}
+
+// validCursor says whether the cursor, if there is one, names a partition of a topic that is asked for.
+func validCursor(r *kmsg.DescribeTopicPartitionsRequest) bool {
+	if r.Cursor == nil {
+		return true
+	}
+	asked := len(r.Topics) == 0 || slices.ContainsFunc(r.Topics, func(t kmsg.DescribeTopicPartitionsRequestTopic) bool {
+		return t.Topic == r.Cursor.Topic
+	})
+	return asked && r.Cursor.Partition >= 0
 }
 
 // pageTopics returns the asked names, or all, from the cursor's topic on.

@@ -241,9 +241,31 @@ func TestDescribeTopicPartitionsOfABadCursor(t *testing.T) {
 			t.Errorf("%s: %+v", *topic.Topic, topic)
 		}
 	}
-	r.Topics = nil
+	r.Cursor.Topic, r.Cursor.Partition = "u", 0 // is not among those that are asked for
+	if got := ask[*kmsg.DescribeTopicPartitionsResponse](c, r); len(got.Topics) != 2 || got.Topics[0].ErrorCode != kerr.InvalidRequest.Code {
+		t.Errorf("a cursor at another topic: %+v", got)
+	}
+	r.Topics, r.Cursor.Partition = nil, -5
 	if got := ask[*kmsg.DescribeTopicPartitionsResponse](c, r); len(got.Topics) != 0 {
 		t.Errorf("of all topics: %+v", got)
+	}
+}
+
+// Versions 10 and 11 of Metadata have the field of the topic's id, and may not use it.
+func TestMetadataByIDTooEarly(t *testing.T) {
+	p := newPlane(t)
+	id := p.topic("t", 1)
+	c := p.client()
+	name := "t"
+	for _, asked := range []kmsg.MetadataRequestTopic{{}, {TopicID: id}, {Topic: &name, TopicID: id}} {
+		for version := int16(10); version <= 12; version++ {
+			r := kmsg.NewPtrMetadataRequest()
+			r.Version, r.Topics = version, []kmsg.MetadataRequestTopic{asked, {Topic: &name}}
+			got := ask[*kmsg.MetadataResponse](c, r).Topics
+			if len(got) != 2 || (got[1].ErrorCode == kerr.InvalidRequest.Code) != (version < 12) || (got[0].ErrorCode == kerr.InvalidRequest.Code) != (version < 12) {
+				t.Errorf("version %d of %+v: %+v", version, asked, got)
+			}
+		}
 	}
 }
 
