@@ -58,6 +58,7 @@ type node struct {
 	logs     *log.Manager
 	sessions *fetchsession.Cache
 	serving  sync.WaitGroup
+	failed   chan string // what DirFailed was told
 }
 
 const clusterLag = 30 * time.Second
@@ -67,15 +68,19 @@ func newCluster(t *testing.T, n int32) *cluster {
 	c := &cluster{t: t, nodes: map[int32]*node{}, racks: map[int32]string{}}
 	c.mu.cut, c.mu.conns = map[[2]int32]bool{}, map[net.Conn][2]int32{}
 	for id := int32(1); id <= n; id++ {
-		fs := vfs.NewMem(1<<32, clock.System.Now)
-		if err := fs.Mkdir("/logs"); err != nil {
-			c.t.Fatal(err)
-		}
-		c.nodes[id] = c.newNode(id, fs)
+		c.nodes[id] = c.newNode(id, c.disk(1<<32))
 		c.mu.isr = append(c.mu.isr, id)
 	}
 	t.Cleanup(c.close)
 	return c
+}
+
+func (c *cluster) disk(capacity int64) *vfs.Mem {
+	fs := vfs.NewMem(capacity, clock.System.Now)
+	if err := fs.Mkdir("/logs"); err != nil {
+		c.t.Fatal(err)
+	}
+	return fs
 }
 
 func (c *cluster) newNode(id int32, fs *vfs.Mem) *node {
@@ -91,7 +96,7 @@ func (c *cluster) newNode(id int32, fs *vfs.Mem) *node {
 	}
 	n := &node{
 		fixture: &fixture{t: c.t, configs: map[string]*log.Config{}, minISR: map[string]int{}}, cluster: c, id: id, fs: fs, logs: logs,
-		sessions: fetchsession.NewCache(100, clock.System),
+		sessions: fetchsession.NewCache(100, clock.System), failed: make(chan string, 1),
 	}
 	n.pool.Add(1) // so that the last to go is end
 	n.Manager = New(Options{
@@ -101,6 +106,7 @@ func (c *cluster) newNode(id int32, fs *vfs.Mem) *node {
 		Peers: n.peer, BrokerEpoch: func() int64 { return 100 + int64(id) },
 		AliveBroker:    func(broker int32) bool { return !c.isCut(broker, 0) },
 		AlterPartition: n.alterPartition, ReplicaLagMax: clusterLag, Fetchers: 2,
+		DirFailed:   func(dir string, left int) { n.failed <- fmt.Sprintf("%s, %d left", dir, left) },
 		NearReplica: SameRack(func(broker int32) string { return c.racks[broker] }),
 	})
 	return n
@@ -126,13 +132,16 @@ func (n *node) end() {
 }
 
 // restart kills a node, which is cut off then, and starts it again with what was on its disk.
-func (c *cluster) restart(id int32) {
+func (c *cluster) restart(id int32) { c.restartOn(id, c.nodes[id].fs.Kill) }
+
+// restartOn is restart on the disk that is there then.
+func (c *cluster) restartOn(id int32, disk func() *vfs.Mem) {
 	old := c.nodes[id]
 	c.isolate(id)
-	disk := old.fs.Kill()
+	found := disk()
 	old.Manager.Close()
 	old.end()
-	n := c.newNode(id, disk)
+	n := c.newNode(id, found)
 	n.minISR = old.minISR
 	c.mu.Lock()
 	c.nodes[id] = n

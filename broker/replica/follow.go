@@ -106,8 +106,8 @@ func (f *follower) cut(leaderEpoch int32, to int64, how func() error) error {
 func (f *follower) change(leaderEpoch int32, how func() error) error {
 	f.writing.RLock()
 	defer f.writing.RUnlock()
-	if r := f.role.Load(); r.leads || r.deleted || r.leaderEpoch != leaderEpoch {
+	if r := f.role.Load(); r.leads || r.deleted || r.failed || r.leaderEpoch != leaderEpoch {
 		return fetcher.ErrSuperseded
 	}
-	return how()
+	return f.wrote(how())
 }

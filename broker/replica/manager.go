@@ -66,6 +66,10 @@ type Options struct {
 	// and the in-sync followers that have its offset (replica.selector.class). Nil: the leader.
 	NearReplica func(rack string, candidates []Candidate) int32
 
+	// DirFailed is told once of a log directory that cannot be written any more, and how many are left. Its replicas are
+	// offline then: the controller is to be told (/log_dir_event_notification), and with none left the broker should end.
+	DirFailed func(dir string, left int)
+
 	ReplicaLagMax time.Duration // replica.lag.time.max.ms; 0: 30 s
 	Fetchers      int           // num.replica.fetchers; 0: 1
 	Fetch         FetchSettings
@@ -98,6 +102,7 @@ type Manager struct {
 	purgatory *purgatory.Purgatory
 	fetchers  *fetcher.Set // nil on a single node
 	lagging   lagCheck
+	failed    failedDirs
 
 	// topics is replaced whole when partitions come or go, so that looking one up costs no lock.
 	topics atomic.Pointer[map[string][]*Partition] // [partition], nil where none is held
@@ -156,6 +161,7 @@ func (m *Manager) fetcherOptions() fetcher.Options {
 
 // Close ends the fetchers, answers what waits and lets nothing wait any more. The logs are not its own to close.
 func (m *Manager) Close() {
+	m.failed.closed.Store(true)
 	m.stopLagCheck()
 	if m.fetchers != nil {
 		m.fetchers.Close()

@@ -84,6 +84,9 @@ func changesOf(r *kmsg.LeaderAndISRRequest) []change {
 
 // admit judges one change and notes the role that it leads to.
 func (m *Manager) admit(c *change) error {
+	if m.offline(c) {
+		return log.ErrStorage
+	}
 	current := int32(noEpoch)
 	if c.p = m.find(c.tp.Topic, c.tp.Partition); c.p != nil {
 		old := c.p.role.Load()
@@ -250,6 +253,8 @@ func (m *Manager) StopReplica(r *kmsg.StopReplicaRequest) *kmsg.StopReplicaRespo
 		answer.Topic, answer.Partition = s.tp.Topic, s.tp.Partition
 		p := m.find(s.tp.Topic, s.tp.Partition)
 		switch {
+		case p != nil && p.role.Load().failed:
+			answer.ErrorCode = kerr.KafkaStorageError.Code
 		case p != nil && s.epoch >= 0 && s.epoch < p.role.Load().leaderEpoch:
 			answer.ErrorCode = kerr.FencedLeaderEpoch.Code
 		case s.remove:

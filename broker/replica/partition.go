@@ -40,6 +40,7 @@ type Partition struct {
 type role struct {
 	leads          bool // this broker is the leader
 	deleted        bool
+	failed         bool // its log directory cannot be written any more
 	leader         int32
 	leaderEpoch    int32
 	partitionEpoch int32 // version of the partition's state in the store
@@ -67,6 +68,8 @@ func (p *Partition) holding(epoch int32) (*role, error) {
 	switch {
 	case r.deleted:
 		return nil, ErrUnknownPartition
+	case r.failed:
+		return nil, log.ErrStorage
 	case epoch >= 0 && epoch < r.leaderEpoch:
 		return nil, ErrFencedEpoch
 	case epoch >= 0 && epoch > r.leaderEpoch:

@@ -130,7 +130,8 @@ func (p *Partition) appendLeading(c *record.Checked, epoch int32) (log.Appended,
 	case r.leaderEpoch != epoch:
 		return log.Appended{}, ErrNotLeader
 	}
-	return p.log.Append(c, epoch)
+	a, err := p.log.Append(c, epoch)
+	return a, p.wrote(err)
 }
 
 // writable returns the partition of an entry if it may be written to.

@@ -3,12 +3,14 @@ package replica
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/gregor-broker/gregor/log/record"
+	"github.com/gregor-broker/gregor/log/vfs"
 )
 
 // TestReplication: acks=all is answered when all have it, and consumers see it then.
@@ -239,7 +241,37 @@ func TestReadFromFollower(t *testing.T) {
 	})
 }
 
-// TestStopReplica: without deletion, nothing is fetched any more.
+// TestFailedDirectory: the replicas of a broker whose disk is full are offline; another one leads.
+func TestFailedDirectory(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		c.restartOn(1, func() *vfs.Mem { return c.disk(200_000) })
+		c.rejoin(1)
+		c.elect(1)
+		c.nodes[1].mustProduce("a")
+		if r := <-c.nodes[1].produce(time.Second, strings.Repeat("b", 300_000)); !errors.Is(r.Err, kerr.KafkaStorageError) {
+			t.Fatalf("%v", r.Err)
+		}
+		if got := <-c.nodes[1].failed; got != "/logs, 0 left" {
+			t.Errorf("told of %q", got)
+		}
+		r := c.nodes[1].LeaderAndISR(c.state(1))
+		if got := codes(r); got[0] != kerr.KafkaStorageError.Code {
+			t.Errorf("the order is answered with %v", got)
+		}
+		if r := c.nodes[1].get(look(), from("t", 0, 0))[0]; !errors.Is(r.Err, kerr.KafkaStorageError) {
+			t.Errorf("a fetch: %v", r.Err)
+		}
+		c.cut(1, 0) // here: it is not told any more
+		c.elect(2, 2, 3)
+		c.nodes[2].mustProduce("c")
+		c.settle()
+		if b := c.nodes[1].bounds(); b.End != 1 {
+			t.Errorf("still fetches: %+v", b)
+		}
+	})
+}
+
+// TestStoppedReplicaFetchesNoMore: without deletion, nothing is fetched any more.
 func TestStoppedReplicaFetchesNoMore(t *testing.T) {
 	inCluster(t, 2, func(c *cluster) {
 		c.elect(1)
