@@ -13,6 +13,9 @@
 //     without knowing it changes nothing. The first failed check ends it.
 //   - A commit whose reply was lost is never guessed: the nodes are read back, and decide.
 //   - At most one commit is under way for a partition's state, and none for a topic that is being removed.
+//   - A reassignment's end is written into the topic's node when the replicas that go have been stopped, never before they have left
+//     the in-sync ones: whoever takes over in between goes on from there.
+//   - A leader that lives is told last that it leads no more, when its successor has answered.
 //   - Slices of replicas and in-sync replicas are replaced, never changed, so that requests can share them.
 //   - Orders go out at the end of a turn, batched: per broker LeaderAndIsr, UpdateMetadata, StopReplica, each answered
 //     before the next is sent. So a broker takes records for a partition before it tells clients that it leads it.
