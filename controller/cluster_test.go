@@ -108,8 +108,11 @@ func TestOtherModesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := start(t, f.Client())
-	if got := n.data(znode.FeaturePath); got != `{"features":{},"version":2,"status":1}` {
-		t.Errorf("features that were off: %s", got)
+	const on = `{"features":{},"version":2,"status":1}`
+	for deadline := time.Now().Add(10 * time.Second); n.data(znode.FeaturePath) != on; {
+		if time.Now().After(deadline) {
+			t.Fatalf("features that were off: %s", n.data(znode.FeaturePath))
+		}
 	}
 }
 

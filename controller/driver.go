@@ -159,6 +159,9 @@ func (d *driver) do(a Action) {
 	case Read:
 		d.wg.Go(func() {
 			nodes, err := d.o.Store.Read(d.ctx, a.Reqs...)
+			if d.ctx.Err() != nil {
+				err = store.ErrClosed // it is we who end
+			}
 			d.post(ReadDone{a.ID, nodes, err})
 		})
 	case Commit:
