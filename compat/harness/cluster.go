@@ -388,6 +388,7 @@ func SharedCluster(t testing.TB) *Cluster {
 		}
 		if err := c.Mend(); err != nil {
 			t.Errorf("bring the cluster back: %v", err)
+			_ = poll(time.Minute, c.Mend) // so that the next test fails for reasons of its own only
 		}
 		c.deleteTopics()
 	})
