@@ -2,6 +2,7 @@ package controller
 
 import (
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -17,6 +18,7 @@ type orders struct {
 	then      []func()               // to be called when this broker has answered
 	told      []func()               // to be called when every broker has answered UpdateMetadata
 	waits     []*delivery            // of single orders
+	handing   []ref                  // whose former leaders are told later
 }
 
 // refSet is a list of partitions in the order in which they came, each once.
@@ -67,9 +69,11 @@ func (o *orders) updates() bool { return o.everybody || len(o.metadata.list) > 0
 //
 // A former leader that lives is told last, when the new one has answered (handedOver): then whoever it sends away finds a leader that
 // serves, and metadata that names it. Meanwhile it can commit nothing, since the new leader was in sync and does not fetch from
-// it any more. (Kafka tells all at once, and clients that are sent away too early wait for their next try.)
+// it any more; but it goes on to take records with acks=1, which are lost, so that it is not left so for more than handLimit.
+// (Kafka tells all at once, and clients that are sent away too early wait for their next try.)
 func (m *Machine) orderState(x ref, isNew bool, former int32) {
 	r, p, replicas := m.reign, x.part(), x.assigned().replicas
+	p.fresh = p.fresh || isNew
 	delete(r.handing, x)
 	handing := former >= 0 && former != p.leader && r.brokers[p.leader] != nil && r.brokers[former] != nil
 	for _, id := range replicas {
@@ -78,6 +82,7 @@ func (m *Machine) orderState(x ref, isNew bool, former int32) {
 		case b == nil, b.stopping && id != p.leader && id != former:
 		case handing && id == former:
 			r.handing[x] = former
+			r.orders.handing = append(r.orders.handing, x)
 		default:
 			m.orderStateOf(x, id, isNew)
 		}
@@ -85,13 +90,21 @@ func (m *Machine) orderState(x ref, isNew bool, former int32) {
 	r.orders.metadata.add(x)
 }
 
+// handLimit is how long the new leader may take to answer until the former one is told all the same.
+const handLimit = 50 * time.Millisecond
+
 // handedOver says that a partition's leader has answered: everybody may know it.
 func (m *Machine) handedOver(x ref) {
 	r := m.reign
-	x.part().told = true
+	x.part().told, x.part().fresh = true, false
 	r.orders.metadata.add(x)
-	if former, ok := r.handing[x]; ok {
-		delete(r.handing, x)
+	m.tellFormer(x)
+}
+
+// tellFormer tells the former leader, if that has been left for later.
+func (m *Machine) tellFormer(x ref) {
+	if former, ok := m.reign.handing[x]; ok {
+		delete(m.reign.handing, x)
 		m.orderStateOf(x, former, false)
 	}
 }
@@ -157,6 +170,13 @@ func (m *Machine) send(o *orders) {
 			m.sendTo(id, r.metadataRequest(m.id, id, topics, live), nil, waiting...)
 		}
 		m.sendStops(id, o.stops[id])
+	}
+	if len(o.handing) > 0 {
+		m.after(inReign, handLimit, func() {
+			for _, x := range o.handing {
+				m.tellFormer(x)
+			}
+		})
 	}
 	for _, w := range append(o.waits, told, d) {
 		if m.reign == r {
