@@ -80,6 +80,7 @@ type partition struct {
 	busy            bool // a commit is under way
 	again           bool // look again when it is done
 	told            bool // the leader has answered the order for this leader epoch
+	fresh           bool // it is new: no leader has answered yet, and nobody was told of one
 	served          bool // and this broker's clients know
 }
 

@@ -65,7 +65,8 @@ func (r *reign) liveLeader(id int32) kmsg.LeaderAndISRRequestLiveLeader {
 }
 
 // metadataOf is the topics' part of UpdateMetadata. A partition whose leader does not know yet that it leads is left out: nobody must
-// be told before (case P6 of a producer that is refused first and accepted then).
+// be told before (case P6 of a producer that is refused first and accepted then). But a topic is not shown with some of its
+// partitions, or a producer would spread keys over those: new ones are told as having no leader.
 func (r *reign) metadataOf(refs []ref) []kmsg.UpdateMetadataRequestTopicState {
 	var topics []kmsg.UpdateMetadataRequestTopicState
 	byTopic(refs, func(t *topic, list []ref) {
@@ -78,11 +79,28 @@ func (r *reign) metadataOf(refs []ref) []kmsg.UpdateMetadataRequestTopicState {
 			}
 			ts.PartitionStates = append(ts.PartitionStates, r.metadataOfPartition(x))
 		}
-		if len(ts.PartitionStates) > 0 {
-			topics = append(topics, ts)
+		if len(ts.PartitionStates) == 0 {
+			return
 		}
+		if t.deletion == nil {
+			ts.PartitionStates = append(ts.PartitionStates, r.leaderless(t)...)
+		}
+		topics = append(topics, ts)
 	})
 	return topics
+}
+
+// leaderless is what is told of a topic's new partitions whose leaders have not answered yet.
+func (r *reign) leaderless(t *topic) []kmsg.UpdateMetadataRequestTopicPartition {
+	var list []kmsg.UpdateMetadataRequestTopicPartition
+	for i := range t.parts {
+		if p := &t.parts[i]; p.version < 0 || p.fresh && p.leader >= 0 {
+			s := r.metadataOfPartition(ref{t, int32(i)})
+			s.Leader = noLeader
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 func (r *reign) metadataOfPartition(x ref) kmsg.UpdateMetadataRequestTopicPartition {
