@@ -94,7 +94,7 @@ func (r *reign) metadataOf(refs []ref) []kmsg.UpdateMetadataRequestTopicState {
 func (r *reign) leaderless(t *topic) []kmsg.UpdateMetadataRequestTopicPartition {
 	var list []kmsg.UpdateMetadataRequestTopicPartition
 	for i := range t.parts {
-		if p := &t.parts[i]; p.version < 0 || p.fresh && p.leader >= 0 {
+		if p := &t.parts[i]; p.fresh && p.version >= 0 && p.leader >= 0 {
 			s := r.metadataOfPartition(ref{t, int32(i)})
 			s.Leader = noLeader
 			list = append(list, s)
