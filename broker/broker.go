@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -52,6 +53,7 @@ type Broker struct {
 	running    context.Context
 	cancel     context.CancelFunc
 	background sync.WaitGroup
+	failed     chan error // why the broker must end by itself; the first reason counts
 	topics     *topicConfigs
 	cleaner    *cleaner.Cleaner
 	services   *api.Services
@@ -70,7 +72,7 @@ func New(o Options) *Broker {
 	if o.Clock == nil {
 		o.Clock = clock.System
 	}
-	b := &Broker{options: o, config: o.Config, logger: o.Logger, clock: o.Clock}
+	b := &Broker{options: o, config: o.Config, logger: o.Logger, clock: o.Clock, failed: make(chan error, 1)}
 	b.running, b.cancel = context.WithCancel(context.Background())
 	return b
 }
@@ -81,8 +83,13 @@ func (b *Broker) Run(ctx context.Context, hurry <-chan struct{}) error {
 	if err := b.Start(ctx); err != nil {
 		return err
 	}
-	<-ctx.Done()
-	return b.Stop(hurry)
+	var failure error
+	select {
+	case <-ctx.Done():
+	case failure = <-b.failed:
+		b.logger.Error("the broker cannot go on", zap.Error(failure))
+	}
+	return errors.Join(failure, b.Stop(hurry))
 }
 
 // Start brings the broker up and returns when it serves. After an error nothing is left running.

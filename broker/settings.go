@@ -27,7 +27,7 @@ func groupSettings(c *config.Snapshot) groupcoord.Settings {
 
 // controllerSettings are the values that the controller honours.
 func controllerSettings(c *config.Snapshot) controller.Settings {
-	return controller.Settings{
+	settings := controller.Settings{
 		DeleteTopicEnable:            config.DeleteTopic.Of(c),
 		NumPartitions:                int32(config.NumPartitions.Of(c)),
 		DefaultReplicationFactor:     int16(config.ReplicationFactor.Of(c)),
@@ -42,6 +42,10 @@ func controllerSettings(c *config.Snapshot) controller.Settings {
 				int32(config.OffsetsTopicSegmentBytes.Of(c))),
 		},
 	}
+	if !c.Embedded() {
+		settings.SessionTimeout = config.ZooKeeperSession.Of(c)
+	}
+	return settings
 }
 
 // rackAware is the name of Kafka's replica selector that prefers the consumer's rack (KIP-392).

@@ -182,6 +182,7 @@ func (b *Broker) buildServices(context.Context) error {
 			Backoff:        config.ReplicaFetchBackoff.Of(b.config),
 		},
 		AlterPartition: b.proposals.propose,
+		DirFailed:      b.dirFailed(),
 	})
 	b.topics.changed = s.Replicas.ConfigChanged
 	s.Groups = groupcoord.New(groupcoord.Options{

@@ -62,6 +62,10 @@ func (c *Client) Do(ctx context.Context, r kmsg.Request, response kmsg.Response)
 	if err != nil {
 		return err
 	}
+	if err := conn.SetDeadline(c.options.Clock.Now().Add(c.options.RequestTimeout)); err != nil {
+		c.drop()
+		return err
+	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	err = c.roundTrip(conn, r, response)
 	if !stop() {
@@ -105,9 +109,6 @@ func (c *Client) drop() {
 func (c *Client) roundTrip(conn net.Conn, r kmsg.Request, response kmsg.Response) error {
 	c.next++
 	c.out = c.formatter.AppendRequest(c.out[:0], r, c.next)
-	if err := conn.SetDeadline(c.options.Clock.Now().Add(c.options.RequestTimeout)); err != nil {
-		return err
-	}
 	if _, err := conn.Write(c.out); err != nil {
 		return err
 	}
