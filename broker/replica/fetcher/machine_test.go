@@ -159,7 +159,7 @@ func TestErrors(t *testing.T) {
 			s := m.Next(0)
 			expect(t, s, "11/1 -[0]")
 			wait := s.Request.(*kmsg.FetchRequest).MaxWaitMillis
-			if c.waits != (wait == 31) {
+			if c.waits != (wait == 32) {
 				t.Errorf("the others wait %d ms", wait)
 			}
 			m.Fetched(0, answers(11, topicID), nil)

@@ -52,7 +52,7 @@ func (m *Machine) fetch(maxWait time.Duration) *kmsg.FetchRequest {
 	}
 	r.ReplicaID = m.settings.BrokerID
 	r.ReplicaState.ID, r.ReplicaState.Epoch = m.settings.BrokerID, m.settings.BrokerEpoch()
-	r.MaxWaitMillis = int32(maxWait.Milliseconds())
+	r.MaxWaitMillis = int32((maxWait + time.Millisecond - 1).Milliseconds()) // up: a wait of nothing would be asked for again and again
 	r.MinBytes, r.MaxBytes = m.settings.MinBytes, m.settings.MaxBytes
 	r.SessionID, r.SessionEpoch = m.session.id, m.session.epoch
 	changed := m.dirty
