@@ -91,11 +91,8 @@ func (l *Log) appendLeader(c *record.Checked, leaderEpoch int32, marker *endMark
 			return Appended{}, l.errorf("%w", err)
 		}
 		if isDup {
-			stamp := int64(-1)
-			if b.TimestampType() == record.LogAppendTime {
-				stamp = dup.Timestamp
-			}
-			return Appended{dup.FirstOffset, dup.LastOffset, stamp, start, true}, nil
+			// Kafka tells a duplicate's own timestamp, whoever set it.
+			return Appended{dup.FirstOffset, dup.LastOffset, dup.Timestamp, start, true}, nil
 		}
 	}
 	base := l.pub.end.Load()

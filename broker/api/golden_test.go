@@ -216,14 +216,6 @@ var volatile = regexp.MustCompile(`"(ClusterID|ControllerID|Host|Port|LastTimest
 // asOurs changes an answer of Kafka where ours is known to differ. Who ends a difference takes its line away.
 func asOurs(name string, r kmsg.Response) {
 	switch r := r.(type) {
-	case *kmsg.ProduceResponse:
-		p := &r.Topics[0].Partitions[0]
-		switch {
-		case name == "corrupt" && r.Version >= 5:
-			p.LogStartOffset = 0 // Kafka does not tell it of a set that is corrupt
-		case name == "sequence-0":
-			p.LogAppendTime = -1 // Kafka tells a duplicate's largest timestamp, though the topic is one of CreateTime
-		}
 	case *kmsg.FetchResponse:
 		if strings.HasPrefix(name, "no-such-") && len(r.Topics) > 0 {
 			r.Topics[0].Partitions[0].AbortedTransactions = nil // Kafka's are empty here, and null for other errors

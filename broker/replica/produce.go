@@ -1,8 +1,11 @@
 package replica
 
 import (
+	"errors"
 	"sync"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/purgatory"
@@ -105,7 +108,10 @@ func (m *Manager) append(p *ProduceParams, e *ProduceEntry, nowMs int64, r *Prod
 		err = ErrTransaction
 	}
 	if err != nil {
-		r.Err, r.LogStartOffset = err, l.Bounds().Start
+		r.Err = err
+		if !errors.Is(err, kerr.CorruptMessage) {
+			r.LogStartOffset = l.Bounds().Start // which Kafka does not tell of a set that it could not read
+		}
 		return
 	}
 	if checked.Batch == nil {
