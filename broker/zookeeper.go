@@ -81,11 +81,11 @@ func (b *Broker) generatedID(ctx context.Context) (int32, error) {
 	return controller.GenerateBrokerID(ctx, b.store, int32(config.ReservedBrokerMaxID.Of(b.config)))
 }
 
-// checkProtocol refuses what a 3.9 broker could do that this one does not.
+// checkProtocol refuses versions among brokers that this one does not speak.
 func (b *Broker) checkProtocol() error {
 	version := config.InterBrokerProtocol.Of(b.config)
-	if major, minor := release(version); major < 2 || major == 2 && minor < 8 {
-		return fmt.Errorf("inter.broker.protocol.version: %q given; allowed: 2.8 and later", version)
+	if major, minor := release(version); major != 3 || minor != 9 {
+		return fmt.Errorf("inter.broker.protocol.version: %q given; allowed: 3.9 (finish the upgrade of the other brokers first)", version)
 	}
 	return nil
 }
