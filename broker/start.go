@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -84,7 +85,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 func (b *Broker) bindListeners(context.Context) error {
 	c := b.config
 	server, err := wire.New(wire.Config{
-		Processors: config.NumNetworkThreads.Of(c), Handlers: config.NumIOThreads.Of(c),
+		Processors: config.NumNetworkThreads.Of(c), Handlers: handlers(c),
 		QueuedMaxRequests:     config.QueuedMaxRequests.Of(c),
 		QueuedMaxRequestBytes: requestMemory(c),
 		MaxRequestBytes:       int32(config.SocketRequestMaxBytes.Of(c)),
@@ -118,6 +119,17 @@ func (b *Broker) engine() string {
 		return wire.EngineNetloop
 	}
 	return b.options.Engine
+}
+
+// handlers is how many goroutines work on requests that do not run where they were read. More than there are cores only
+// compete with the processors, and small requests wait behind large ones (measured in docs/performance.md); so Kafka's
+// default of 8 is taken for what it is good for, a machine with as many cores. Who names a number gets it.
+func handlers(c *config.Snapshot) int {
+	n := config.NumIOThreads.Of(c)
+	if config.NumIOThreads.Given(c) {
+		return n
+	}
+	return min(n, max(2, runtime.NumCPU()))
 }
 
 func (b *Broker) bind(l config.Listener) (boundListener, error) {

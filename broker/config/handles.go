@@ -18,6 +18,12 @@ func (h Handle[T]) Of(s *Snapshot) T { return h.get(s, h.key) }
 func (h Handle[T]) Name() string { return h.key.Name }
 
 // handle makes the handle of a key; it panics (when the program starts) for a name that is not in the table.
+// Given says whether the file, the environment or an override names the key.
+func (h Handle[T]) Given(s *Snapshot) bool {
+	_, given := s.static[h.key.Name]
+	return given
+}
+
 func handle[T any](name string, get func(*Snapshot, *Key) T) Handle[T] {
 	k := brokerTable.byName[name]
 	if k == nil {
