@@ -235,7 +235,7 @@ func TestClaims(t *testing.T) {
 			}
 		}
 		runtime.ReadMemStats(&after)
-		if got := after.TotalAlloc - before.TotalAlloc; got > 3<<20 { // the race detector empties pools
+		if got := after.TotalAlloc - before.TotalAlloc; got > 8<<20 { // the race detector empties pools, and a decoder takes a megabyte; the claims are of 128 and more
 			t.Errorf("%s: %d bytes allocated for %d", name, got, len(b))
 		}
 	}
