@@ -144,7 +144,7 @@ func (m *Machine) startReign(deleted []string) {
 	for _, x := range all {
 		m.orderState(x, false, noLeader)
 	}
-	m.settle(all, false)
+	m.settle(all, true) // brokers may have died between two reigns
 	m.advanceAll(all)
 	// When our own replicas have answered, clients are told of those that we lead.
 	r.orders.then = append(r.orders.then, func() { r.orders.then = append(r.orders.then, answered) })
