@@ -278,13 +278,9 @@ func machineName() string {
 // peerTimeout is how long another broker may take to answer.
 func (b *Broker) peerTimeout() time.Duration { return config.RequestTimeout.Of(b.config) }
 
-// awaitMetadata waits until the controller has told this broker of the cluster, itself in it.
-func (b *Broker) awaitMetadata(ctx context.Context) error {
-	return b.services.Metadata.Await(ctx, func(i *metadata.Image) bool { return i.Broker(b.services.BrokerID) != nil })
-}
-
-// accept opens the doors and says where each leads.
+// accept opens the doors and says where each leads. Clients wait inside until the broker knows its cluster.
 func (b *Broker) accept(context.Context) error {
+	b.services.HoldClients()
 	if err := b.network.Start(); err != nil {
 		return err
 	}

@@ -83,6 +83,7 @@ func (b *Broker) drainNetwork(ctx context.Context) error {
 	if b.network == nil {
 		return nil
 	}
+	b.services.TurnAway()
 	return ignoreDone(ctx, b.network.Drain(ctx))
 }
 

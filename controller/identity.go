@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/znode"
@@ -49,6 +50,16 @@ func GenerateBrokerID(ctx context.Context, s store.Store, reserved int32) (int32
 		}
 	}
 	return -1, fmt.Errorf("%s could not be written", znode.BrokerSeqIDPath)
+}
+
+// TopicNames returns the topics that the cluster in s has, without those that are being deleted.
+func TopicNames(ctx context.Context, s store.Store) ([]string, error) {
+	nodes, err := s.Read(ctx, store.Req{Path: znode.DeleteTopicsPath, Kind: store.Children},
+		store.Req{Path: znode.TopicsPath, Kind: store.Children})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(nodes[1].Children, func(name string) bool { return slices.Contains(nodes[0].Children, name) }), nil
 }
 
 // ensure makes the nodes at paths, each one's parent before it, where they are missing.

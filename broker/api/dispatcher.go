@@ -49,6 +49,9 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 		call.Close(fmt.Sprintf("a request that ends before its fields do, or is none: %s version %d", e.Key.Name(), r.Header.Version))
 		return true
 	}
+	if d.services.door.keeps(visit{e, call, request}) {
+		return true
+	}
 	if inline && e.Ready != nil && !e.Ready(d.services, request) {
 		return false
 	}

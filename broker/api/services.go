@@ -35,6 +35,7 @@ type Services struct {
 	Logger      *zap.Logger
 
 	orders orderGate
+	door   door
 }
 
 // ApplyMetadata carries an UpdateMetadata order out: the image changes, and the coordinator forgets topics that went

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// door keeps the requests of clients waiting while the broker does not know its cluster yet: what it said of topics then
+// would be wrong ("does not exist"), and a connection that is refused would hide the orders that tell it. The zero door is
+// open. Safe for concurrent use.
+type door struct {
+	shut    atomic.Bool
+	mu      sync.Mutex
+	waiting []visit // in order of arrival; guarded by mu
+}
+
+// visit is a request at the door.
+type visit struct {
+	entry   *Entry
+	call    *Call
+	request kmsg.Request
+}
+
+// keeps says whether the request has to wait; then it is taken.
+func (d *door) keeps(v visit) bool {
+	if !d.shut.Load() || v.entry.BetweenBrokers || v.entry.Key == kmsg.ApiVersions || ofReplica(v.request) {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.shut.Load() {
+		return false
+	}
+	d.waiting = append(d.waiting, v)
+	return true
+}
+
+// open lets everybody in, who waits first: requests of one connection stay in order.
+func (d *door) open(enter func(visit)) {
+	for {
+		d.mu.Lock()
+		batch := d.waiting
+		d.waiting = nil
+		if len(batch) == 0 {
+			d.shut.Store(false)
+		}
+		d.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		for _, v := range batch {
+			enter(v)
+		}
+	}
+}
+
+// ofReplica says whether a request that clients send as well comes from another broker's replica.
+func ofReplica(request kmsg.Request) bool {
+	switch r := request.(type) {
+	case *kmsg.FetchRequest:
+		return max(r.ReplicaID, r.ReplicaState.ID) >= 0
+	case *kmsg.OffsetForLeaderEpochRequest:
+		return r.ReplicaID >= 0
+	case *kmsg.ListOffsetsRequest:
+		return r.ReplicaID >= 0
+	}
+	return false
+}
+
+// HoldClients keeps what clients ask from now on until ServeClients or TurnAway. Call it before the network starts.
+func (s *Services) HoldClients() { s.door.shut.Store(true) }
+
+// ServeClients serves what clients asked meanwhile, and everything from now on.
+func (s *Services) ServeClients() {
+	s.door.open(func(v visit) { v.entry.Serve(s, v.call, v.request) })
+}
+
+// TurnAway closes the connections of clients that still wait: a broker stops that never came to know its cluster.
+func (s *Services) TurnAway() {
+	s.door.open(func(v visit) { v.call.Close("the broker stops before it knows the cluster") })
+}

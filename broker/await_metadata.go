@@ -1,0 +1,61 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/controller"
+	"go.uber.org/zap"
+)
+
+const (
+	// metadataLook is after how long a broker that waits for the controller says so, and looks again which topics there are.
+	metadataLook = time.Second
+	// metadataPatience is how long it waits for topics that the controller says nothing of: their nodes may be unreadable.
+	metadataPatience = 30 * time.Second
+)
+
+// awaitMetadata waits until the controller has told this broker of the cluster, itself and every topic in it, and only then
+// lets clients in: a new controller tells of brokers before it tells of partitions, and to answer «that topic does not exist»
+// meanwhile makes producers give their records up.
+func (b *Broker) awaitMetadata(ctx context.Context) error {
+	began := b.clock.Monotonic()
+	for {
+		missing, err := b.missingMetadata(ctx)
+		switch known := b.services.Metadata.Image().Broker(b.services.BrokerID) != nil; {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && known && len(missing) == 0:
+			b.services.ServeClients()
+			return nil
+		case known && b.clock.Monotonic()-began > metadataPatience:
+			b.logger.Warn("serving, although the controller says nothing of some topics", zap.Strings("topics", missing), zap.Error(err))
+			b.services.ServeClients()
+			return nil
+		}
+		b.logger.Info("waiting for the controller to tell this broker of the cluster", zap.Int("missing_topics", len(missing)), zap.Error(err))
+	}
+}
+
+// missingMetadata waits for a while until the metadata has this broker and every topic; it returns the topics it lacks then.
+func (b *Broker) missingMetadata(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, metadataLook)
+	defer cancel()
+	topics, err := controller.TopicNames(ctx, b.store)
+	if err != nil {
+		<-ctx.Done() // not to ask in a tight circle
+		return nil, err
+	}
+	var missing []string
+	err = b.services.Metadata.Await(ctx, func(i *metadata.Image) bool {
+		missing = missing[:0]
+		for _, name := range topics {
+			if i.Topic(name) == nil {
+				missing = append(missing, name)
+			}
+		}
+		return len(missing) == 0 && i.Broker(b.services.BrokerID) != nil
+	})
+	return missing, err
+}
