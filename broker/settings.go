@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"github.com/gregor-broker/gregor/broker/api"
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/replica"
@@ -36,6 +37,8 @@ func controllerSettings(c *config.Snapshot) controller.Settings {
 		LeaderImbalanceCheckInterval: config.LeaderImbalanceInterval.Of(c),
 		LeaderImbalancePercent:       config.LeaderImbalancePercent.Of(c),
 		RefuseUnknownReplicas:        c.Embedded(),
+		Embedded:                     c.Embedded(),
+		Features:                     api.Features(c.Embedded()),
 		InternalTopics: map[string]controller.InternalTopic{
 			metadata.ConsumerOffsets: controller.OffsetsTopic(
 				int32(config.OffsetsTopicPartitions.Of(c)), int16(config.OffsetsTopicReplication.Of(c)),

@@ -168,6 +168,7 @@ func (b *Broker) buildServices(context.Context) error {
 	s.ProducerIDs = api.NewProducerIDs(func(done func(first, count int64, err error)) {
 		s.Controller.AllocateProducerIDs(done)
 	})
+	s.Features = func() *controller.Finalised { return s.Controller.Features() }
 	s.Downconvert = func(topic string) bool {
 		return config.TopicDownconversion(b.config, s.Controller.TopicConfigs(topic))
 	}

@@ -43,7 +43,9 @@ type Settings struct {
 	SessionTimeout               time.Duration
 	AutoLeaderRebalance          bool // auto.leader.rebalance.enable
 	LeaderImbalanceCheckInterval time.Duration
-	LeaderImbalancePercent       int // leader.imbalance.per.broker.percentage
+	LeaderImbalancePercent       int       // leader.imbalance.per.broker.percentage
+	Embedded                     bool      // the store is this broker's alone, and the cluster has features
+	Features                     []Feature // those that this broker can serve
 	// RefuseUnknownReplicas is for what 4.4 refuses and 3.9 does not, or in another order: unregistered brokers, too many
 	// partitions at once, a topic twice in one DeleteTopics.
 	RefuseUnknownReplicas bool
@@ -92,6 +94,7 @@ type Controller struct {
 	driver      *driver
 	activeID    atomic.Int32
 	brokerEpoch atomic.Int64
+	features    atomic.Pointer[Finalised]
 	started     chan error // the first Ready or Failed
 	stopped     chan struct{}
 	stop        sync.Once
@@ -108,6 +111,7 @@ func Start(ctx context.Context, o Options) (*Controller, error) {
 	c := &Controller{o: o, started: make(chan error, 1), stopped: make(chan struct{})}
 	c.activeID.Store(-1)
 	c.brokerEpoch.Store(-1)
+	c.features.Store(&Finalised{Epoch: -1})
 	c.mu.configs = map[string]map[string]map[string]string{}
 	for _, kind := range znode.ConfigKinds {
 		c.mu.configs[kind] = map[string]map[string]string{}
@@ -144,6 +148,8 @@ func (c *Controller) told(a Action) {
 	case NotifyController:
 		c.activeID.Store(a.ID)
 		c.o.Observer.ControllerChanged(a.ID)
+	case NotifyFeatures:
+		c.features.Store(a.Finalised)
 	case Registered:
 		c.brokerEpoch.Store(a.Epoch)
 	case Ready:
@@ -205,6 +211,14 @@ func (c *Controller) ActiveID() int32 { return c.activeID.Load() }
 
 // BrokerEpoch returns the epoch of this broker's registration, -1 while it has none.
 func (c *Controller) BrokerEpoch() int64 { return c.brokerEpoch.Load() }
+
+// Features returns the features that are in force.
+func (c *Controller) Features() *Finalised { return c.features.Load() }
+
+// UpdateFeatures finalises features at other levels (KIP-584).
+func (c *Controller) UpdateFeatures(r *kmsg.UpdateFeaturesRequest, done func(*kmsg.UpdateFeaturesResponse)) {
+	c.request(func(m *Machine) { m.reigning(func() { m.updateFeatures(r, done) }) })
+}
 
 // CreateTopics creates topics and answers when every one is on disk and its leaders serve, or when the request's timeout
 // has passed (REQUEST_TIMED_OUT; the creation goes on). done is called once, on any goroutine; the request must not be changed

@@ -133,6 +133,9 @@ type NotifyConfig struct {
 // NotifyController is for the Observer: the active controller is ID, -1 none.
 type NotifyController struct{ ID int32 }
 
+// NotifyFeatures says which features are in force.
+type NotifyFeatures struct{ Finalised *Finalised }
+
 // Registered says that the broker has an epoch, -1 that it has lost it.
 type Registered struct{ Epoch int64 }
 
@@ -154,6 +157,7 @@ func (Unwatch) action()          {}
 func (Answer) action()           {}
 func (NotifyConfig) action()     {}
 func (NotifyController) action() {}
+func (NotifyFeatures) action()   {}
 func (Registered) action()       {}
 func (Ready) action()            {}
 func (Failed) action()           {}

@@ -50,6 +50,7 @@ type Machine struct {
 	learned      map[string][16]byte // topics whose configuration is known, of those that this broker was given
 	forwarded    map[string]bool     // topics that the active controller has been asked to create
 	configs      configView
+	features     *Finalised
 	reign        *reign            // while elected
 	unanswered   map[uint64]func() // requests outside of the reign: what to do with them when the machine quits
 }
@@ -79,7 +80,8 @@ func NewMachine(o MachineOptions) *Machine {
 	}
 	return &Machine{o: o, id: o.Broker.ID, log: o.Logger, rand: rand.New(rand.NewPCG(seed, uint64(o.Broker.ID))),
 		pending: map[uint64]continuation{}, unanswered: map[uint64]func(){}, former: map[int64]bool{},
-		learned: map[string][16]byte{}, forwarded: map[string]bool{}, brokerEpoch: -1, activeID: -1, configs: newConfigView()}
+		learned: map[string][16]byte{}, forwarded: map[string]bool{}, brokerEpoch: -1, activeID: -1, configs: newConfigView(),
+		features: &Finalised{Epoch: -1}}
 }
 
 // Step takes what happened since the last turn and returns what to do now.
@@ -136,6 +138,8 @@ func (m *Machine) changed(e Changed) {
 		m.controllerChanged()
 	case e.Path == znode.ConfigChangesPath:
 		m.configsChanged()
+	case e.Path == znode.FeaturePath:
+		m.featuresChanged()
 	case m.reign == nil:
 	case e.Path == znode.TopicsPath, e.Path == znode.DeleteTopicsPath:
 		m.topicListChanged()

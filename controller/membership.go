@@ -55,6 +55,7 @@ func (m *Machine) setUp() {
 			m.checkModes(func() {
 				m.loadConfigs(func() {
 					m.do(Watch{znode.ControllerPath, store.Data})
+					m.do(Watch{znode.FeaturePath, store.Data})
 					m.isSetUp = true
 					m.register()
 				})

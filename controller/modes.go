@@ -8,24 +8,29 @@ import (
 	"go.uber.org/zap"
 )
 
-// This file refuses clusters that this broker cannot be part of: those with finalised features (KIP-584), of which it knows none,
+// This file refuses clusters that this broker cannot be part of: those with finalised features (KIP-584) that it does not have,
 // and those on their way to KRaft (KIP-866).
 
-// checkModes looks for signs of either before the broker registers.
+// checkModes looks for signs of either before the broker registers, and takes the features that are in force.
 func (m *Machine) checkModes(then func()) {
 	m.read(inSession, datas(znode.FeaturePath, znode.MigrationPath), func(nodes []store.Node) {
 		feature, migration := nodes[0], nodes[1]
+		if !feature.Exists && m.o.Settings.Embedded {
+			m.firstFeatures(func() { m.checkModes(then) })
+			return
+		}
 		if feature.Exists {
 			f, err := znode.DecodeFeature(feature.Data)
 			if err != nil {
 				m.fail(fmt.Errorf("%s in the metadata store: %w", feature.Path, err))
 				return
 			}
-			if name, level := finalised(f); name != "" {
+			if name, level := m.foreign(f); name != "" {
 				m.fail(fmt.Errorf("the cluster has finalised the feature %s at level %d (%s in the metadata store), which this broker does not "+
 					"have: it cannot take part", name, level, feature.Path))
 				return
 			}
+			m.takeFeatures(f.Features, feature.Stat.Version)
 		}
 		if migration.Exists {
 			if id, err := znode.DecodeMigration(migration.Data); err != nil || id >= 0 {
@@ -36,17 +41,6 @@ func (m *Machine) checkModes(then func()) {
 		}
 		then()
 	})
-}
-
-// finalised returns a feature that is in force, "" if there is none.
-func finalised(f znode.Feature) (string, int16) {
-	if f.Status != znode.FeaturesEnabled {
-		return "", 0
-	}
-	for name, level := range f.Features {
-		return name, level
-	}
-	return "", 0
 }
 
 // setUpFeatures writes the node that says that features are in use, and none of them finalised, as every controller from 2.7 on does.

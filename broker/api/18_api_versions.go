@@ -26,7 +26,7 @@ func serveApiVersions(s *Services, c *Call, request kmsg.Request) {
 	response.ErrorCode = checkApiVersions(s, r)
 	if response.ErrorCode == 0 {
 		response.ApiKeys = s.APIs.advertised()
-		response.FinalizedFeaturesEpoch = 0
+		s.addFeatures(response, r.Version)
 	}
 	c.Reply(response)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/fetchsession"
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/replica"
+	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/record"
 	"github.com/gregor-broker/gregor/log/vfs"
@@ -65,6 +66,7 @@ func newPlane(t testing.TB) *plane {
 		BrokerID: planeBroker, Embedded: true, APIs: NewTable(true), Config: snapshot, Metadata: cache, Logs: logs,
 		Listeners:   Listeners{planeListener: {Host: "broker-1", Port: 9092}},
 		Downconvert: func(topic string) bool { return topic != planeUnconverted },
+		Features:    func() *controller.Finalised { return &controller.Finalised{} },
 		Sessions:    fetchsession.NewCache(1000, clock.System), Clock: clock.System, Logger: zap.NewNop(),
 		ProducerIDs: NewProducerIDs(func(done func(first, count int64, err error)) {
 			next += 1000

@@ -31,6 +31,7 @@ type Services struct {
 	ProducerIDs *ProducerIDs
 	Pool        func(func())            // runs a function on a handler goroutine, never on the caller's
 	Downconvert func(topic string) bool // message.downconversion.enable
+	Features    func() *controller.Finalised
 	Clock       clock.Clock
 	Logger      *zap.Logger
 

@@ -42,6 +42,7 @@ var entries = []*Entry{
 	&listPartitionReassignments,
 	&offsetDelete,
 	&alterPartition,
+	&updateFeatures,
 	&describeCluster,
 	&describeProducers,
 	&allocateProducerIDs,

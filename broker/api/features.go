@@ -1,0 +1,41 @@
+package api
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/gregor-broker/gregor/controller"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The features of a cluster that this broker can serve: those of 4.4 (org.apache.kafka.server.common.Feature) that something
+// here goes by. metadata.version, kraft.version and eligible.leader.replicas.version are about KRaft and mean nothing here.
+var features = []controller.Feature{}
+
+// Features returns the features of the mode: on ZooKeeper there are none.
+func Features(embedded bool) []controller.Feature {
+	if !embedded {
+		return nil
+	}
+	return features
+}
+
+// addFeatures tells a client which features this broker can serve and which are in force. Below version 4 a feature that may be
+// off is left out of the first: clients of then take level 0 for a mistake (KAFKA-17011).
+func (s *Services) addFeatures(response *kmsg.ApiVersionsResponse, version int16) {
+	for _, f := range Features(s.Embedded) {
+		if version < 4 {
+			break
+		}
+		supported := kmsg.NewApiVersionsResponseSupportedFeature()
+		supported.Name, supported.MinVersion, supported.MaxVersion = f.Name, 0, f.Max
+		response.SupportedFeatures = append(response.SupportedFeatures, supported)
+	}
+	inForce := s.Features()
+	response.FinalizedFeaturesEpoch = inForce.Epoch
+	for _, name := range slices.Sorted(maps.Keys(inForce.Levels)) {
+		finalised := kmsg.NewApiVersionsResponseFinalizedFeature()
+		finalised.Name, finalised.MinVersionLevel, finalised.MaxVersionLevel = name, inForce.Levels[name], inForce.Levels[name]
+		response.FinalizedFeatures = append(response.FinalizedFeatures, finalised)
+	}
+}
