@@ -12,6 +12,7 @@ import (
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/adopt"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/bench"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/cluster"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/consume"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/docs"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/group"
@@ -55,7 +56,7 @@ func newRoot() *cobra.Command {
 	}
 	cli.Group(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage(err) })
-	root.AddCommand(serve.Command(version), topic.Command(), produce.Command(), consume.Command(), group.Command(),
+	root.AddCommand(serve.Command(version), topic.Command(), produce.Command(), consume.Command(), cluster.Command(), group.Command(),
 		logdump.Command(), adopt.Command(), bench.Command(), docs.APIVersions(), docs.Command(), versionCommand())
 	cli.MarkUsage(root)
 	return root

@@ -37,6 +37,8 @@ func TestUsageErrors(t *testing.T) {
 		{"topic alter t", "nothing to change: give --config, --delete-config, --append, --subtract or --partitions"},
 		{"consume", "requires at least 1 arg(s), only received 0; see gregor consume --help"},
 		{"group reset g", "say with --to where the offsets go"},
+		{"cluster reassign", "say with --plan, --topic or --drain what is to move"},
+		{"cluster elect --unclean", "--unclean loses records: name the topics"},
 		{"serve --log-level loud", "--log-level loud: want debug, info, warn or error"},
 		{"serve --log-format xml", "--log-format xml: want text or json"},
 		{"produce t --acks 2", "--acks 2: want all, 1 or 0"},

@@ -100,14 +100,9 @@ func TestResult(t *testing.T) {
 	}
 }
 
-func TestGroupedAndSize(t *testing.T) {
+func TestGrouped(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
 		if got := grouped(n); got != want {
-			t.Errorf("%d: %s", n, got)
-		}
-	}
-	for n, want := range map[int64]string{5: "5 B", 1500: "1.50 KB", 2_000_000: "2.00 MB", 3_100_000_000: "3.10 GB"} {
-		if got := size(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}
 	}

@@ -3,9 +3,10 @@ package bench
 import (
 	"fmt"
 	"io"
-	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 )
 
 // meter is what a run counts while it goes on. Safe for concurrent use.
@@ -37,10 +38,7 @@ func (g goal) part(records int64, passed time.Duration) float64 {
 	return min(done, 1)
 }
 
-const (
-	barWidth     = 30
-	barPerSecond = 5
-)
+const barPerSecond = 5
 
 // drawProgress draws a bar until stop is called, which erases it.
 func drawProgress(w io.Writer, g goal, m *meter) (stop func()) {
@@ -67,8 +65,7 @@ func drawProgress(w io.Writer, g goal, m *meter) (stop func()) {
 
 func progressLine(g goal, m *meter, passed time.Duration) string {
 	records, part := m.records.Load(), g.part(m.records.Load(), passed)
-	full := int(part * barWidth)
-	line := fmt.Sprintf("[%s%s] %3.0f%% %s records", strings.Repeat("#", full), strings.Repeat("-", barWidth-full), part*100, grouped(records))
+	line := fmt.Sprintf("%s %s records", cli.Bar(part), grouped(records))
 	if s := passed.Seconds(); s > 0 {
 		line += fmt.Sprintf(", %s/s, %.1f MB/s", grouped(int64(float64(records)/s)), float64(m.bytes.Load())/s/1e6)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 )
 
 // result is what a run measured.
@@ -49,7 +51,7 @@ func (r result) write(w io.Writer, asJSON bool) error {
 		return json.NewEncoder(w).Encode(r)
 	}
 	fmt.Fprintf(w, "%s: %s records, %s in %.2f s: %s records/s, %.1f MB/s\n",
-		r.Topic, grouped(r.Records), size(r.Bytes), r.Seconds, grouped(int64(r.PerSecond)), r.MBPerSec)
+		r.Topic, grouped(r.Records), cli.Size(r.Bytes), r.Seconds, grouped(int64(r.PerSecond)), r.MBPerSec)
 	if r.FirstMs > 0 {
 		fmt.Fprintf(w, "first record after %.1f ms\n", r.FirstMs)
 	}
@@ -69,17 +71,4 @@ func grouped(n int64) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
-}
-
-// size writes a number of bytes in decimal units.
-func size(n int64) string {
-	for _, u := range []struct {
-		unit string
-		size float64
-	}{{"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}} {
-		if float64(n) >= u.size {
-			return fmt.Sprintf("%.2f %s", float64(n)/u.size, u.unit)
-		}
-	}
-	return fmt.Sprintf("%d B", n)
 }

@@ -114,3 +114,36 @@ func TestProposals(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestSelection(t *testing.T) {
+	s, err := ParseSelection([]string{"a", "b:0,2"})
+	if err != nil || !reflect.DeepEqual(s, Selection{"a": nil, "b": {0, 2}}) {
+		t.Fatal(s, err)
+	}
+	if !s.Has("a", 9) || !s.Has("b", 2) || s.Has("b", 1) || s.Has("c", 0) || !(Selection{}).Has("c", 0) {
+		t.Error("Has")
+	}
+	for _, bad := range [][]string{{""}, {":0"}, {"a:x"}, {"a", "a"}} {
+		if _, err := ParseSelection(bad); err == nil {
+			t.Error(bad)
+		}
+	}
+}
+
+func TestShow(t *testing.T) {
+	for n, want := range map[int64]string{5: "5 B", 1500: "1.50 KB", 2_000_000: "2.00 MB", 3_100_000_000: "3.10 GB"} {
+		if got := Size(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+	for part, want := range map[float64]string{
+		0: "[------------------------------]   0%", 0.5: "[###############---------------]  50%", 7: "[##############################] 100%",
+	} {
+		if got := Bar(part); got != want {
+			t.Errorf("%v: %s", part, got)
+		}
+	}
+	if got := IDs([]int32{3, 1}) + IDs(nil); got != "3,1" {
+		t.Error(got)
+	}
+}

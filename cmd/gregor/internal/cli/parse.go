@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,4 +103,36 @@ func ParsePartitions(s string) ([]int32, error) {
 		}
 	}
 	return all, nil
+}
+
+// Selection is topics with partitions of each (none: all of them). An empty one is everything.
+type Selection map[string][]int32
+
+// ParseSelection reads TOPIC or TOPIC:0,3-5, several of them.
+func ParseSelection(list []string) (Selection, error) {
+	chosen := Selection{}
+	for _, text := range list {
+		topic, partitions, some := strings.Cut(text, ":")
+		if topic == "" {
+			return nil, fmt.Errorf("%q names no topic", text)
+		}
+		if _, twice := chosen[topic]; twice {
+			return nil, fmt.Errorf("%s is named twice", topic)
+		}
+		chosen[topic] = nil
+		if some {
+			numbers, err := ParsePartitions(partitions)
+			if err != nil {
+				return nil, err
+			}
+			chosen[topic] = numbers
+		}
+	}
+	return chosen, nil
+}
+
+// Has says whether a partition is selected.
+func (s Selection) Has(topic string, partition int32) bool {
+	partitions, ok := s[topic]
+	return len(s) == 0 || ok && (len(partitions) == 0 || slices.Contains(partitions, partition))
 }

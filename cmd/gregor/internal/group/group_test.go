@@ -2,7 +2,6 @@ package group
 
 import (
 	"bytes"
-	"reflect"
 	"testing"
 	"time"
 
@@ -50,21 +49,6 @@ func TestTargetOf(t *testing.T) {
 	}
 	if _, err := (target{byDistance, 1}).of(-1, 0, 1, 0); err == nil {
 		t.Error("no offset to count from")
-	}
-}
-
-func TestSelection(t *testing.T) {
-	s, err := parseSelection([]string{"a", "b:0,2"})
-	if err != nil || !reflect.DeepEqual(s, selection{"a": nil, "b": {0, 2}}) {
-		t.Fatal(s, err)
-	}
-	if !s.has("a", 9) || !s.has("b", 2) || s.has("b", 1) || s.has("c", 0) || !(selection{}).has("c", 0) {
-		t.Error("has")
-	}
-	for _, bad := range [][]string{{""}, {":0"}, {"a:x"}, {"a", "a"}} {
-		if _, err := parseSelection(bad); err == nil {
-			t.Error(bad)
-		}
 	}
 }
 

@@ -39,7 +39,7 @@ func resetCommand(c *cli.Connection) *cobra.Command {
 			if err != nil {
 				return cli.Usage(fmt.Errorf("--to: %w", err))
 			}
-			chosen, err := parseSelection(topics)
+			chosen, err := cli.ParseSelection(topics)
 			if err != nil {
 				return cli.Usage(fmt.Errorf("--topic: %w", err))
 			}
@@ -102,36 +102,6 @@ func parseTarget(text string, now time.Time) (target, error) {
 	return target{toOffset, n}, nil
 }
 
-// selection is the topics to move offsets of, with the partitions (none: all). An empty selection is what the group has.
-type selection map[string][]int32
-
-func parseSelection(list []string) (selection, error) {
-	chosen := selection{}
-	for _, text := range list {
-		topic, partitions, some := strings.Cut(text, ":")
-		if topic == "" {
-			return nil, fmt.Errorf("%q names no topic", text)
-		}
-		if _, twice := chosen[topic]; twice {
-			return nil, fmt.Errorf("%s is named twice", topic)
-		}
-		chosen[topic] = nil
-		if some {
-			numbers, err := cli.ParsePartitions(partitions)
-			if err != nil {
-				return nil, err
-			}
-			chosen[topic] = numbers
-		}
-	}
-	return chosen, nil
-}
-
-func (s selection) has(topic string, partition int32) bool {
-	partitions, ok := s[topic]
-	return len(s) == 0 || ok && (len(partitions) == 0 || slices.Contains(partitions, partition))
-}
-
 // move is one partition's change.
 type move struct {
 	topic     string
@@ -139,7 +109,7 @@ type move struct {
 	from, to  int64 // from is -1 without an offset
 }
 
-func planMoves(ctx context.Context, admin *kadm.Client, group string, chosen selection, t target) ([]move, error) {
+func planMoves(ctx context.Context, admin *kadm.Client, group string, chosen cli.Selection, t target) ([]move, error) {
 	committed, err := admin.FetchOffsets(ctx, group)
 	if err != nil {
 		return nil, cli.Explain(err, "")
@@ -169,7 +139,7 @@ func planMoves(ctx context.Context, admin *kadm.Client, group string, chosen sel
 	var moves []move
 	for _, e := range sortedOffsets(end) {
 		held, has := committed.Lookup(e.Topic, e.Partition)
-		if !chosen.has(e.Topic, e.Partition) || len(chosen) == 0 && !has {
+		if !chosen.Has(e.Topic, e.Partition) || len(chosen) == 0 && !has {
 			continue
 		}
 		if e.Err != nil {

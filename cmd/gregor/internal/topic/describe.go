@@ -108,7 +108,7 @@ func (d description) write(w io.Writer, allConfigs bool) error {
 	rows := [][]string{{"PARTITION", "LEADER", "REPLICAS", "IN SYNC", "START", "END"}}
 	for _, p := range d.detail.Partitions.Sorted() {
 		rows = append(rows, []string{
-			strconv.Itoa(int(p.Partition)), strconv.Itoa(int(p.Leader)), joinIDs(p.Replicas), joinIDs(p.ISR),
+			strconv.Itoa(int(p.Partition)), strconv.Itoa(int(p.Leader)), cli.IDs(p.Replicas), cli.IDs(p.ISR),
 			offsetText(d.start, d.name, p.Partition), offsetText(d.end, d.name, p.Partition),
 		})
 	}
@@ -143,14 +143,6 @@ func value(k kadm.Config) string {
 		return "-"
 	}
 	return *k.Value
-}
-
-func joinIDs(ids []int32) string {
-	texts := make([]string, len(ids))
-	for i, id := range ids {
-		texts[i] = strconv.Itoa(int(id))
-	}
-	return strings.Join(texts, ",")
 }
 
 func offsetText(offsets kadm.ListedOffsets, topic string, partition int32) string {
