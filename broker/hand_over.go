@@ -16,7 +16,7 @@ const controlledShutdownVersion = 3
 // handOver has the controller move this broker's leaderships to others before it stops serving (controlled shutdown).
 // What cannot be moved in the tries that the configuration allows is left: the others notice when it is gone.
 func (b *Broker) handOver(ctx context.Context) error {
-	if b.config.Embedded() || !config.ControlledShutdown.Of(b.config) || b.services == nil || b.services.Controller == nil {
+	if b.config.Embedded() || !config.ControlledShutdown.Of(b.config) || !b.registered() {
 		return nil
 	}
 	for try := range config.ControlledShutdownTries.Of(b.config) {
@@ -30,6 +30,11 @@ func (b *Broker) handOver(ctx context.Context) error {
 		b.logger.Warn("not every leadership was handed over", zap.Int("left", left), zap.Error(err))
 	}
 	return nil
+}
+
+// registered says whether the cluster ever heard of this broker.
+func (b *Broker) registered() bool {
+	return b.services != nil && b.services.Controller != nil && b.services.Controller.BrokerEpoch() >= 0
 }
 
 // askToHandOver returns how many partitions this broker still leads of which there are other replicas.

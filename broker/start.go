@@ -218,15 +218,14 @@ func (b *Broker) leadershipChanged(tp log.TopicPartition, epoch int32, leader bo
 }
 
 func (b *Broker) startController(ctx context.Context) error {
-	started, err := controller.Start(ctx, controller.Options{
+	b.services.Controller = controller.New(controller.Options{
 		Store: b.store, Broker: b.registration(), ClusterID: b.services.ClusterID,
 		Transport: transport{b}, Forward: b.forward, Observer: b.topics, Configs: b.topics,
 		Clock: b.clock, Logger: b.logger, Settings: controllerSettings(b.config),
 	})
-	if err != nil {
+	if err := b.services.Controller.Start(ctx); err != nil {
 		return err
 	}
-	b.services.Controller = started
 	if b.config.Embedded() {
 		b.warnOfStrays()
 	}

@@ -93,8 +93,8 @@ func TestOtherModesAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		server := newReplicaServer(t, 1)
-		_, err := Start(t.Context(), Options{Store: f.Client(), Broker: brokerNode(1), ClusterID: "x", Transport: server, Observer: server, Configs: configRules{},
-			Clock: clock.System, Logger: testLogger(t), Settings: settings()})
+		err := New(Options{Store: f.Client(), Broker: brokerNode(1), ClusterID: "x", Transport: server, Observer: server, Configs: configRules{},
+			Clock: clock.System, Logger: testLogger(t), Settings: settings()}).Start(t.Context())
 		if err == nil || !strings.Contains(strings.ToUpper(err.Error()), strings.ToUpper(c.want)) {
 			t.Errorf("%s: %v", c.path, err)
 		}

@@ -105,9 +105,9 @@ type Controller struct {
 	}
 }
 
-// Start registers the broker, takes part in the election and loads what is there. It returns when another broker is the active
-// controller, or this one is and has carried out its first orders.
-func Start(ctx context.Context, o Options) (*Controller, error) {
+// New returns a controller that Start puts to work. They are apart because its first orders may be carried out by this very
+// broker, which then asks it for its epoch.
+func New(o Options) *Controller {
 	c := &Controller{o: o, started: make(chan error, 1), stopped: make(chan struct{})}
 	c.activeID.Store(-1)
 	c.brokerEpoch.Store(-1)
@@ -117,6 +117,12 @@ func Start(ctx context.Context, o Options) (*Controller, error) {
 		c.mu.configs[kind] = map[string]map[string]string{}
 	}
 	c.driver = newDriver(o, NewMachine(MachineOptions{o.Broker, o.ClusterID, o.Configs, o.Logger, o.Settings}), c.told)
+	return c
+}
+
+// Start registers the broker, takes part in the election and loads what is there. It returns when another broker is the active
+// controller, or this one is and has carried out its first orders. After an error the controller is stopped.
+func (c *Controller) Start(ctx context.Context) error {
 	go func() {
 		defer close(c.stopped)
 		c.driver.run()
@@ -128,9 +134,9 @@ func Start(ctx context.Context, o Options) (*Controller, error) {
 		err = fmt.Errorf("the controller did not start in time: %w", ctx.Err())
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
+		return errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
 	}
-	return c, nil
+	return nil
 }
 
 // told keeps what the machine says. It runs on the driver's goroutine.

@@ -65,11 +65,11 @@ func TestStartRefusesInWords(t *testing.T) {
 	o := Options{Store: f.Client(), Broker: brokerNode(1), ClusterID: "vddWK14PRI2hO83V7_zqFg", Transport: server, Observer: server, Configs: configRules{},
 		Clock: clock.System, Logger: testLogger(t), Settings: settings()}
 	o.Broker.Endpoints = brokerNode(2).Endpoints
-	if _, err := Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "a broker with id 1 is registered already") {
+	if err := New(o).Start(t.Context()); err == nil || !strings.Contains(err.Error(), "a broker with id 1 is registered already") {
 		t.Errorf("same id twice: %v", err)
 	}
 	o.Store, o.ClusterID = f.Client(), "another"
-	if _, err := Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "belongs to cluster vddWK14PRI2hO83V7_zqFg") {
+	if err := New(o).Start(t.Context()); err == nil || !strings.Contains(err.Error(), "belongs to cluster vddWK14PRI2hO83V7_zqFg") {
 		t.Errorf("another cluster: %v", err)
 	}
 }

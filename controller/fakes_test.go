@@ -256,8 +256,8 @@ func start(t testing.TB, s store.Store, change ...func(*Options)) *node {
 	for _, f := range change {
 		f(&o)
 	}
-	c, err := Start(t.Context(), o)
-	if err != nil {
+	c := New(o)
+	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	n := &node{c, t, server, s}

@@ -31,11 +31,11 @@ func (quietBroker) Describe(map[string]string) []kmsg.CreateTopicsResponseTopicC
 // Late orders are kept out: of an older controller, for an earlier registration of this broker, of a KRaft controller.
 func TestOrdersAreFenced(t *testing.T) {
 	client := storetest.NewFake(clock.System).Client()
-	c, err := controller.Start(t.Context(), controller.Options{
+	c := controller.New(controller.Options{
 		Store: client, Broker: znode.Broker{ID: 1, JMXPort: -1}, ClusterID: "x", Transport: quietBroker{}, Observer: quietBroker{},
 		Configs: quietBroker{}, Clock: clock.System, Logger: zap.NewNop(),
 	})
-	if err != nil {
+	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	defer c.Stop(context.Background())
