@@ -121,7 +121,7 @@ func TestFeaturesStay(t *testing.T) {
 	o := Options{Store: f.Client(), Broker: brokerNode(1), ClusterID: "vddWK14PRI2hO83V7_zqFg", Transport: server, Observer: server, Configs: configRules{},
 		Clock: clock.System, Logger: testLogger(t), Settings: settings()}
 	o.Settings.Embedded = true
-	if _, err := Start(t.Context(), o); err == nil {
+	if err := New(o).Start(t.Context()); err == nil {
 		t.Error("a broker without the feature has started")
 	}
 }
