@@ -6,11 +6,13 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sys/unix"
 )
 
 // percentile returns a quantile of latencies in milliseconds; it sorts them.
@@ -72,11 +74,12 @@ func (e endToEnd) measure(b *bench, t *server) (sample, error) {
 	interval := time.Second / time.Duration(e.rate)
 	var failed error
 	var mu sync.Mutex
+	runtime.LockOSThread() // for sleepUntil
+	defer runtime.UnlockOSThread()
+	late := make([]time.Duration, 0, total)
 	for i := range total {
 		due := time.Duration(i) * interval
-		if ahead := due - time.Since(began); ahead > 0 {
-			time.Sleep(ahead)
-		}
+		late = append(late, sleepUntil(began, due))
 		v := slices.Clone(value)
 		binary.BigEndian.PutUint64(v, uint64(due))
 		producer.Produce(ctx, &kgo.Record{Value: v}, func(_ *kgo.Record, err error) {
@@ -98,7 +101,21 @@ func (e endToEnd) measure(b *bench, t *server) (sample, error) {
 		return nil, failed
 	}
 	s["p50_ms"], s["p99_ms"], s["max_ms"] = percentile(latencies, .5), percentile(latencies, .99), percentile(latencies, 1)
+	s["client_late_p99_ms"] = percentile(late[skip:], .99)
 	return s, deleteTopic(t, benchTopic)
+}
+
+// sleepUntil sleeps until a moment after began and returns how much too late it is then. It sleeps in the kernel: a Go
+// timer fires up to a millisecond late in a process with nothing else to do, which would be counted as the broker's.
+func sleepUntil(began time.Time, due time.Duration) time.Duration {
+	for {
+		ahead := due - time.Since(began)
+		if ahead <= 0 {
+			return -ahead
+		}
+		pause := unix.NsecToTimespec(int64(ahead))
+		_ = unix.Nanosleep(&pause, nil) // cut short by a signal: the loop goes on
+	}
 }
 
 func scaled(d time.Duration, b *bench) time.Duration {
