@@ -14,6 +14,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/peer"
+	"github.com/gregor-broker/gregor/broker/txnjoin"
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/log/cleaner"
 	"github.com/gregor-broker/gregor/wire"
@@ -48,6 +49,7 @@ type Broker struct {
 	clusterID string // "": that of the data directories
 	peers     *peer.Network
 	proposals *proposals
+	joiner    *txnjoin.Joiner
 
 	// What runs on goroutines of the broker's own: until running is done, and Stop waits for it.
 	running    context.Context

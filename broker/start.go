@@ -71,6 +71,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 		HWCheckpointInterval:          config.HighWatermarkCheckpoint.Of(b.config),
 		StartOffsetCheckpointInterval: config.StartCheckpointInterval.Of(b.config),
 		ProducerIDExpiration:          config.ProducerIDExpiration.Of(b.config),
+		VerifyTransactions:            b.verifyTransactions,
 	})
 	if err != nil {
 		return err
@@ -172,6 +173,7 @@ func (b *Broker) buildServices(context.Context) error {
 	s.Downconvert = func(topic string) bool {
 		return config.TopicDownconversion(b.config, s.Controller.TopicConfigs(topic))
 	}
+	b.joiner = b.newJoiner()
 	s.Replicas = replica.New(replica.Options{
 		BrokerID: s.BrokerID, Logs: s.Logs, Clock: b.clock, Logger: b.logger, Pool: b.network.Go,
 		ConfigFor: func(topic string) *log.Config { return b.topics.of(topic).log },
@@ -180,6 +182,7 @@ func (b *Broker) buildServices(context.Context) error {
 			return s.Metadata.Image().Partition(topic, partition) != nil
 		},
 		OnLeader: b.leadershipChanged,
+		Join:     b.joiner.Join, VerifyTransactions: b.verifyTransactions,
 
 		BrokerEpoch:   func() int64 { return s.Controller.BrokerEpoch() },
 		AliveBroker:   func(id int32) bool { return s.Metadata.Image().Broker(id) != nil },

@@ -22,6 +22,7 @@ type stopStage struct {
 var stopStages = []stopStage{
 	{"leaderships handed over", 2 * time.Minute, false, (*Broker).handOver},
 	{"network drained", 10 * time.Second, false, (*Broker).drainNetwork},
+	{"questions about transactions ended", 10 * time.Second, true, (*Broker).stopJoiner},
 	{"coordinators unloaded", 10 * time.Second, false, (*Broker).stopCoordinators},
 	{"controller stopped", 10 * time.Second, true, (*Broker).stopController},
 	{"network closed", 10 * time.Second, true, (*Broker).closeNetwork},
@@ -85,6 +86,13 @@ func (b *Broker) drainNetwork(ctx context.Context) error {
 	}
 	b.services.TurnAway()
 	return ignoreDone(ctx, b.network.Drain(ctx))
+}
+
+func (b *Broker) stopJoiner(context.Context) error {
+	if b.joiner != nil {
+		b.joiner.Close()
+	}
+	return nil
 }
 
 func (b *Broker) stopCoordinators(ctx context.Context) error {

@@ -61,11 +61,11 @@ func (c *Coordinator) PartitionFor(group string) int32 {
 	if n <= 0 {
 		return -1
 	}
-	return partitionFor(group, n)
+	return PartitionOf(group, n)
 }
 
-// partitionFor is Kafka's Utils.abs(group.hashCode()) % n: the hash runs over UTF-16 code units.
-func partitionFor(group string, n int32) int32 {
+// PartitionOf is the partition of an internal topic of n that a group or transactional id belongs to: Kafka's Utils.abs(group.hashCode()) % n: the hash runs over UTF-16 code units.
+func PartitionOf(group string, n int32) int32 {
 	h := int32(0)
 	for _, r := range group {
 		if r < 0x10000 {

@@ -59,6 +59,10 @@ func (m *machine) Handle(ev any, out *runtime.Out) {
 		m.heartbeat(ev, out)
 	case *commit:
 		m.commit(ev, out)
+	case *txnCommit:
+		m.txnCommit(ev, out)
+	case *endTxn:
+		m.endTxn(ev, out)
 	case *fetch:
 		m.fetch(ev, out)
 	case *join:

@@ -144,6 +144,8 @@ func dispatch(c *Coordinator, r kmsg.Request, reply func(kmsg.Response)) {
 		c.LeaveGroup(who, r, reply)
 	case *kmsg.OffsetCommitRequest:
 		c.OffsetCommit(who, r, reply)
+	case *kmsg.TxnOffsetCommitRequest:
+		c.TxnOffsetCommit(who, r, nil, nil, reply)
 	case *kmsg.OffsetFetchRequest:
 		c.OffsetFetch(who, r, reply)
 	case *kmsg.OffsetDeleteRequest:
@@ -345,6 +347,8 @@ func codeOf(resp kmsg.Response) int16 {
 		}
 		return r.ErrorCode
 	case *kmsg.OffsetCommitResponse:
+		return r.Topics[0].Partitions[0].ErrorCode
+	case *kmsg.TxnOffsetCommitResponse:
 		return r.Topics[0].Partitions[0].ErrorCode
 	case *kmsg.OffsetFetchResponse:
 		if len(r.Groups) > 0 {

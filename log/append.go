@@ -14,7 +14,26 @@ type Marker struct {
 	ProducerEpoch    int16
 	Commit           bool
 	CoordinatorEpoch int32
+	Bumped           bool  // of transaction version 2: its epoch is greater than that of the transaction's data
 	LeaderEpoch      int32 // of the partition
+}
+
+// Guard stands for a verification that BeginVerification began; zero for none.
+type Guard = producer.Guard
+
+// Writer is who appends a batch as a producer. The zero value is a client without guard.
+type Writer struct {
+	Coordinator bool  // a coordinator, whose transactional batches have no sequence
+	Guard       Guard // for the first batch of a transaction, where those are verified
+}
+
+// BeginVerification says whether the transaction coordinator must be asked whether this log's partition is part of the
+// producer's transaction before a batch of that epoch, beginning with that sequence, is appended; guard goes with the
+// batch then. bumps is whether the client speaks transaction version 2 (KIP-890).
+func (l *Log) BeginVerification(producerID int64, epoch int16, sequence int32, bumps bool) (guard Guard, ask bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.producers.BeginVerification(producerID, epoch, sequence, bumps, l.dir.nowMs())
 }
 
 // CanAppendNow says that a batch of the given size, with timestamps like the last one's, could be appended this moment
@@ -34,6 +53,11 @@ func (l *Log) CanAppendNow(bytes int) bool {
 // the producer sent before is answered with the offsets it got then. With flush.messages it returns when what was
 // appended is durable.
 func (l *Log) Append(c *record.Checked, leaderEpoch int32) (Appended, error) {
+	return l.AppendBy(Writer{}, c, leaderEpoch)
+}
+
+// AppendBy is Append of a batch whose writer needs to be told.
+func (l *Log) AppendBy(w Writer, c *record.Checked, leaderEpoch int32) (Appended, error) {
 	if c.Batch == nil {
 		return Appended{BaseOffset: -1, LastOffset: -1, LogAppendTime: -1, LogStartOffset: l.pub.start.Load()}, nil
 	}
@@ -42,7 +66,7 @@ func (l *Log) Append(c *record.Checked, leaderEpoch int32) (Appended, error) {
 		marker, _ = parseMarker(record.Entry(c.Batch))
 	}
 	l.mu.Lock()
-	a, err := l.appendLeader(c, leaderEpoch, marker)
+	a, err := l.appendLeader(w, c, leaderEpoch, marker)
 	l.mu.Unlock()
 	if err == nil {
 		err = l.flushIfDue()
@@ -50,7 +74,8 @@ func (l *Log) Append(c *record.Checked, leaderEpoch int32) (Appended, error) {
 	return a, err
 }
 
-// WriteMarker appends the control batch that ends a producer's transaction, as the leader.
+// WriteMarker appends the control batch that ends a producer's transaction, as the leader. One that is repeated is
+// answered as a duplicate, with the last offset of the log.
 func (l *Log) WriteMarker(m Marker) (Appended, error) {
 	kind := record.Abort
 	if m.Commit {
@@ -59,8 +84,8 @@ func (l *Log) WriteMarker(m Marker) (Appended, error) {
 	now := l.dir.nowMs()
 	c := record.Trusted(record.BuildMarker(m.ProducerID, m.ProducerEpoch, kind, m.CoordinatorEpoch, now))
 	l.mu.Lock()
-	a, err := l.appendLeader(&c, m.LeaderEpoch, &endMarker{producer.Marker{
-		ProducerID: m.ProducerID, ProducerEpoch: m.ProducerEpoch, CoordinatorEpoch: m.CoordinatorEpoch, Timestamp: now,
+	a, err := l.appendLeader(Writer{}, &c, m.LeaderEpoch, &endMarker{producer.Marker{
+		ProducerID: m.ProducerID, ProducerEpoch: m.ProducerEpoch, CoordinatorEpoch: m.CoordinatorEpoch, Bumped: m.Bumped, Timestamp: now,
 	}, m.Commit})
 	l.mu.Unlock()
 	if err == nil {
@@ -75,18 +100,25 @@ type endMarker struct {
 }
 
 // appendLeader appends c; marker is what a control batch that ends a transaction says. The caller holds mu.
-func (l *Log) appendLeader(c *record.Checked, leaderEpoch int32, marker *endMarker) (Appended, error) {
+func (l *Log) appendLeader(w Writer, c *record.Checked, leaderEpoch int32, marker *endMarker) (Appended, error) {
 	if err := l.usable(); err != nil {
 		return Appended{}, err
 	}
 	b := c.Batch
 	start := l.pub.start.Load()
 	if marker != nil {
-		if err := l.mu.producers.CheckMarker(marker.Marker); err != nil {
+		again, err := l.mu.producers.CheckMarker(marker.Marker)
+		if err != nil {
 			return Appended{}, l.errorf("%w", err)
 		}
+		if again {
+			last := l.pub.end.Load() - 1
+			return Appended{last, last, -1, start, true}, nil
+		}
 	} else if !b.IsControl() {
-		dup, isDup, err := l.mu.producers.Check(b)
+		dup, isDup, err := l.mu.producers.Check(b, producer.Origin{
+			Coordinator: w.Coordinator, Guard: w.Guard, Verified: b.IsTransactional() && l.dir.verifyTxns(),
+		})
 		if err != nil {
 			return Appended{}, l.errorf("%w", err)
 		}

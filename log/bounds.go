@@ -50,7 +50,7 @@ func (p *published) load() view {
 	}
 	v.Stable = v.HighWatermark
 	if u := p.unstable.Load(); u >= 0 && u < v.Stable {
-		v.Stable = u
+		v.Stable = max(u, v.Start) // the beginning of the transaction may have been deleted
 	}
 	return v
 }

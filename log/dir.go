@@ -33,6 +33,7 @@ type dir struct {
 	recoveryChanged, hwChanged, startChanged flag
 
 	producerMaxAgeMs int64
+	verifyTxns       func() bool
 
 	troubles troubles
 

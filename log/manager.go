@@ -65,7 +65,7 @@ func (m *Manager) lockDirs(files *segment.Files) error {
 		}
 		d := &dir{
 			path: path, fs: m.o.FS, files: files, clock: m.o.Clock, logger: m.o.Logger, lock: lock,
-			producerMaxAgeMs: m.o.ProducerIDExpiration.Milliseconds(),
+			producerMaxAgeMs: m.o.ProducerIDExpiration.Milliseconds(), verifyTxns: m.o.VerifyTransactions,
 		}
 		d.mu.logs = map[TopicPartition]*Log{}
 		m.dirs = append(m.dirs, d)

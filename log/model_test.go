@@ -60,7 +60,7 @@ func (m *model) stable() (stable, ofOpen int64, aborted []AbortedTxn) {
 	for _, first := range undecided {
 		stable = min(stable, first)
 	}
-	return stable, ofOpen, aborted
+	return max(stable, m.start), max(ofOpen, m.start), aborted
 }
 
 // read lists the values from offset on below limit, of whole batches.

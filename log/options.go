@@ -22,6 +22,9 @@ type Options struct {
 	Defaults  *Config                    // DefaultConfig()
 	ConfigFor func(topic string) *Config // of topics found on disk; Defaults
 
+	// VerifyTransactions says whether the first batch of a transaction needs a guard (transaction.partition.verification.enable).
+	VerifyTransactions func() bool // never
+
 	RecoveryThreadsPerDir         int           // number of CPUs
 	RetentionCheckInterval        time.Duration // 5 min
 	RetentionInitialDelay         time.Duration // 30 s
@@ -49,6 +52,9 @@ func (o Options) withDefaults() Options {
 	if o.ConfigFor == nil {
 		defaults := o.Defaults
 		o.ConfigFor = func(string) *Config { return defaults }
+	}
+	if o.VerifyTransactions == nil {
+		o.VerifyTransactions = func() bool { return false }
 	}
 	if o.RecoveryThreadsPerDir <= 0 {
 		o.RecoveryThreadsPerDir = runtime.NumCPU()

@@ -82,7 +82,7 @@ func serveProduce(s *Services, c *Call, request kmsg.Request) {
 	entries := produceEntries(image, r)
 	params := replica.ProduceParams{
 		Version: r.Version, Acks: r.Acks, Timeout: time.Duration(r.TimeoutMillis) * time.Millisecond,
-		Internal: c.ClientID == adminClient,
+		Internal: c.ClientID == adminClient, TransactionalID: r.TransactionID,
 	}
 	s.Replicas.Produce(params, entries, func(results []replica.ProduceResult) {
 		if r.Acks == replica.AcksNone {

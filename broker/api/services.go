@@ -29,6 +29,10 @@ type Services struct {
 	Sessions    *fetchsession.Cache
 	Groups      *groupcoord.Coordinator
 	ProducerIDs *ProducerIDs
+	// AddToTransaction has this broker's transaction coordinator answer an AddPartitionsToTxn of a broker (v4 and later);
+	// done is called once, on any goroutine.
+	AddToTransaction func(r *kmsg.AddPartitionsToTxnRequest, done func(*kmsg.AddPartitionsToTxnResponse))
+
 	Pool        func(func())            // runs a function on a handler goroutine, never on the caller's
 	Downconvert func(topic string) bool // message.downconversion.enable
 	Features    func() *controller.Finalised

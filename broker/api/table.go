@@ -31,6 +31,8 @@ var entries = []*Entry{
 	&deleteRecords,
 	&initProducerID,
 	&offsetForLeaderEpoch,
+	&writeTxnMarkers,
+	&txnOffsetCommit,
 	&describeConfigs,
 	&alterConfigs,
 	&describeLogDirs,

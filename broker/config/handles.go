@@ -142,6 +142,13 @@ var (
 	ProducerIDExpiration    = span("producer.id.expiration.ms")
 )
 
+// The keys of transactions.
+var (
+	TxnVerification = boolean("transaction.partition.verification.enable")
+	TxnAddBackoff   = span("add.partitions.to.txn.retry.backoff.ms")
+	TxnAddRetryMax  = span("add.partitions.to.txn.retry.backoff.max.ms")
+)
+
 // The keys of consumer groups and their offsets.
 var (
 	GroupInitialRebalanceDelay = span("group.initial.rebalance.delay.ms")

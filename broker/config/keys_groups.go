@@ -85,7 +85,7 @@ var transactionKeys = []Key{
 	{Name: "transaction.max.timeout.ms", Type: Int, Default: "900000", Valid: atLeast(1),
 		Standing: Accepted, Why: whyTransactions, Doc: "The longest timeout that a producer may ask for."},
 	{Name: "transaction.partition.verification.enable", Type: Bool, Default: "true", Update: ClusterWide,
-		Standing: Accepted, Why: whyTransactions, Doc: "Whether a write is checked against the transaction's partitions."},
+		Doc: "Whether a write is checked against the transaction's partitions."},
 	{Name: "transaction.remove.expired.transaction.cleanup.interval.ms", Type: Int, Default: "3600000", Valid: atLeast(1),
 		Standing: Accepted, Why: whyTransactions, Doc: "How often is looked for transactional ids to forget."},
 	{Name: "transaction.state.log.load.buffer.size", Type: Int, Default: "5242880", Valid: atLeast(1),
@@ -103,7 +103,7 @@ var transactionKeys = []Key{
 	{Name: "transactional.id.expiration.ms", Type: Int, Default: "604800000", Valid: atLeast(1),
 		Standing: Accepted, Why: whyTransactions, Doc: "How long an unused transactional id is remembered."},
 	{Name: "add.partitions.to.txn.retry.backoff.max.ms", In: Kafka44, Type: Int, Default: "100", Valid: atLeast(0),
-		Standing: Accepted, Why: whyTransactions, Doc: "How long adding partitions is tried again inside the broker."},
+		Doc: "How long adding partitions is tried again inside the broker."},
 	{Name: "add.partitions.to.txn.retry.backoff.ms", In: Kafka44, Type: Int, Default: "20", Valid: atLeast(1),
-		Standing: Accepted, Why: whyTransactions, Doc: "How long to wait between those tries."},
+		Doc: "How long to wait between those tries."},
 }

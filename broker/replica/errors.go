@@ -15,7 +15,6 @@ var (
 	ErrUnknownEpoch     = errcode.New(kerr.UnknownLeaderEpoch, "the leader epoch is newer than the partition's")
 	ErrAcks             = errcode.New(kerr.InvalidRequiredAcks, "acks must be 0, 1 or -1")
 	ErrInternalTopic    = errcode.New(kerr.InvalidTopicException, "the topic belongs to the brokers")
-	ErrTransaction      = errcode.New(kerr.InvalidTxnState, "no transaction is open: this broker does not coordinate any")
 
 	ErrNotEnoughReplicas            = errcode.New(kerr.NotEnoughReplicas, "fewer replicas are in sync than min.insync.replicas")
 	ErrNotEnoughReplicasAfterAppend = errcode.New(kerr.NotEnoughReplicasAfterAppend,

@@ -28,8 +28,9 @@ type fixture struct {
 	pool    sync.WaitGroup
 	configs map[string]*log.Config // DefaultConfig where missing
 	minISR  map[string]int
-	led     []string // what OnLeader was told
-	epoch   int32    // of the controller
+	joins   func(j *Joining, done func([]error)) // Options.Join
+	led     []string                             // what OnLeader was told
+	epoch   int32                                // of the controller
 }
 
 func newFixture(t testing.TB) *fixture {
@@ -40,6 +41,7 @@ func newFixture(t testing.TB) *fixture {
 	}
 	logs, err := log.OpenManager(context.Background(), log.Options{
 		Dirs: []string{"/logs"}, FS: fs, Clock: clock.System, Logger: zap.NewNop(), BrokerID: self,
+		VerifyTransactions: func() bool { return true },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -48,6 +50,7 @@ func newFixture(t testing.TB) *fixture {
 	f.Manager = New(Options{
 		BrokerID: self, Logs: logs, Clock: clock.System, Logger: zap.NewNop(),
 		Pool:      func(fn func()) { f.pool.Go(fn) },
+		Join:      func(j *Joining, done func([]error)) { f.joins(j, done) },
 		ConfigFor: f.configFor, MinISR: func(topic string) int { return max(1, f.minISR[topic]) },
 		OnLeader: func(tp log.TopicPartition, epoch int32, leader bool) {
 			f.led = append(f.led, fmt.Sprintf("%s-%d epoch %d %v", tp.Topic, tp.Partition, epoch, leader))

@@ -54,6 +54,32 @@ func (t *InternalLog) CanAppend(p, leaderEpoch int32) error {
 // before anything is written if this broker does not lead in that epoch, too few replicas are in sync, or the batch is
 // too large.
 func (t *InternalLog) Append(p, leaderEpoch int32, b record.Batch) (end int64, err error) {
+	return t.append(log.Writer{}, p, leaderEpoch, b)
+}
+
+// AppendIn is Append of a batch of a producer's transaction. guard is what JoinTransaction gave, or nil. The error may
+// also be one of the log's producer state.
+func (t *InternalLog) AppendIn(p, leaderEpoch int32, guard any, b record.Batch) (end int64, err error) {
+	w := log.Writer{Coordinator: true}
+	w.Guard, _ = guard.(log.Guard)
+	return t.append(w, p, leaderEpoch, b)
+}
+
+// WriteMarker ends a producer's transaction and returns the offset after the marker.
+func (t *InternalLog) WriteMarker(p, leaderEpoch int32, e record.EndTxn) (end int64, err error) {
+	partition, err := t.writable(p, leaderEpoch)
+	if err != nil {
+		return -1, err
+	}
+	end, err = partition.endTransaction(&e, leaderEpoch)
+	if err != nil {
+		return -1, err
+	}
+	partition.appended()
+	return end, nil
+}
+
+func (t *InternalLog) append(w log.Writer, p, leaderEpoch int32, b record.Batch) (end int64, err error) {
 	partition, err := t.writable(p, leaderEpoch)
 	if err != nil {
 		return -1, err
@@ -62,7 +88,7 @@ func (t *InternalLog) Append(p, leaderEpoch int32, b record.Batch) (end int64, e
 		return -1, errRecordsTooLarge
 	}
 	checked := record.Trusted(b)
-	a, err := partition.appendLeading(&checked, leaderEpoch)
+	a, err := partition.appendLeading(w, &checked, leaderEpoch)
 	if err != nil {
 		return -1, err
 	}

@@ -53,6 +53,12 @@ type Options struct {
 	// one at a time, in the order of the orders.
 	OnLeader func(tp log.TopicPartition, leaderEpoch int32, leader bool)
 
+	// Join asks the coordinator of a transaction, and calls done with an error for each partition, on the pool; in the
+	// order of the calls for one transactional id. Nil: nobody is asked. VerifyTransactions says whether it is
+	// (transaction.partition.verification.enable); it must be what the logs go by.
+	Join               func(j *Joining, done func(errs []error))
+	VerifyTransactions func() bool
+
 	// Peers makes a connection to a broker, which need not be known to live yet. Without it nothing is followed.
 	Peers func(broker int32, clientID string) fetcher.Client
 	// BrokerEpoch is that of this broker's registration, -1 while it has none.
@@ -131,6 +137,9 @@ func New(o Options) *Manager {
 	}
 	if o.BrokerEpoch == nil {
 		o.BrokerEpoch = func() int64 { return -1 }
+	}
+	if o.VerifyTransactions == nil {
+		o.VerifyTransactions = func() bool { return true }
 	}
 	if o.AliveBroker == nil {
 		o.AliveBroker = func(int32) bool { return true }

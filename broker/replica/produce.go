@@ -27,6 +27,8 @@ type ProduceParams struct {
 	Acks     int16
 	Timeout  time.Duration // that acks=-1 waits for the in-sync replicas
 	Internal bool          // may write to the brokers' own topics
+	// TransactionalID is that of the producer, nil without. Whoever sends transactional batches must have one.
+	TransactionalID *string
 }
 
 // ProduceEntry is a record set for one partition. Records may be modified, and are not kept once Produce has returned.
@@ -36,6 +38,8 @@ type ProduceEntry struct {
 	Partition int32
 	Records   []byte
 	Err       error // already refused, for this reason
+
+	guard log.Guard // for the first batch of a transaction
 }
 
 // ProduceResult says what became of an entry. Offsets and time are -1 where there is nothing to say.
@@ -62,12 +66,21 @@ func (m *Manager) CanAppendNow(topic string, partition int32, bytes int) bool {
 }
 
 // Produce appends the entries, in order, and calls done with their results: at once unless acks is -1 and the in-sync
-// replicas do not have everything yet.
+// replicas do not have everything yet, or a transaction's coordinator must be asked first.
 func (m *Manager) Produce(p ProduceParams, entries []ProduceEntry, done func([]ProduceResult)) {
+	if j, asked := m.join(&p, entries); j != nil {
+		m.produceJoined(p, entries, j, asked, done)
+		return
+	}
+	m.appendAll(&p, entries, done)
+}
+
+// appendAll is Produce once nobody has to be asked.
+func (m *Manager) appendAll(p *ProduceParams, entries []ProduceEntry, done func([]ProduceResult)) {
 	results := make([]ProduceResult, len(entries))
 	nowMs := m.clock.Now().UnixMilli()
 	for i := range entries {
-		m.append(&p, &entries[i], nowMs, &results[i])
+		m.append(p, &entries[i], nowMs, &results[i])
 	}
 	for i := range results {
 		if q := results[i].partition; q != nil {
@@ -78,7 +91,7 @@ func (m *Manager) Produce(p ProduceParams, entries []ProduceEntry, done func([]P
 		done(results)
 		return
 	}
-	m.awaitAcks(&p, results, done)
+	m.awaitAcks(p, results, done)
 }
 
 // appended follows an append: the high watermark moves, and whoever waits is woken.
@@ -104,9 +117,6 @@ func (m *Manager) append(p *ProduceParams, e *ProduceEntry, nowMs int64, r *Prod
 	l := partition.log
 	rules := l.Config().Rules(nowMs)
 	checked, err := record.Check(e.Records, p.Version, &rules)
-	if err == nil && checked.Batch != nil && checked.Batch.IsTransactional() {
-		err = ErrTransaction
-	}
 	if err != nil {
 		r.Err = err
 		if !errors.Is(err, kerr.CorruptMessage) {
@@ -117,7 +127,7 @@ func (m *Manager) append(p *ProduceParams, e *ProduceEntry, nowMs int64, r *Prod
 	if checked.Batch == nil {
 		return
 	}
-	a, err := partition.appendLeading(&checked, role.leaderEpoch)
+	a, err := partition.appendLeading(log.Writer{Guard: e.guard}, &checked, role.leaderEpoch)
 	if err != nil {
 		r.Err, r.LogStartOffset = err, l.Bounds().Start
 		return
@@ -127,7 +137,7 @@ func (m *Manager) append(p *ProduceParams, e *ProduceEntry, nowMs int64, r *Prod
 }
 
 // appendLeading appends as the leader in an epoch, if that is not over.
-func (p *Partition) appendLeading(c *record.Checked, epoch int32) (log.Appended, error) {
+func (p *Partition) appendLeading(w log.Writer, c *record.Checked, epoch int32) (log.Appended, error) {
 	p.writing.RLock()
 	defer p.writing.RUnlock()
 	switch r, err := p.leading(-1); {
@@ -136,7 +146,7 @@ func (p *Partition) appendLeading(c *record.Checked, epoch int32) (log.Appended,
 	case r.leaderEpoch != epoch:
 		return log.Appended{}, ErrNotLeader
 	}
-	a, err := p.log.Append(c, epoch)
+	a, err := p.log.AppendBy(w, c, epoch)
 	return a, p.wrote(err)
 }
 

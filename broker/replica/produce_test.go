@@ -55,7 +55,7 @@ func TestProduceRefusals(t *testing.T) {
 		{"no record set", ProduceParams{Acks: 1}, ProduceEntry{Topic: "t"}, kerr.InvalidRecord, 0},
 		{"damaged", ProduceParams{Acks: 1}, ProduceEntry{Topic: "t", Records: damaged}, kerr.CorruptMessage, -1},
 		{"without key", ProduceParams{Acks: 1}, ProduceEntry{Topic: "compacted", Records: nothingKeyed}, kerr.InvalidRecord, 0},
-		{"transactional", ProduceParams{Acks: 1}, ProduceEntry{Topic: "t", Records: transactional}, kerr.InvalidTxnState, 0},
+		{"not verified", ProduceParams{Acks: 1}, ProduceEntry{Topic: "t", Records: transactional}, kerr.InvalidTxnState, 0},
 		{"below min ISR", ProduceParams{Acks: -1}, ProduceEntry{Topic: "lonely", Records: one(t, "v")}, kerr.NotEnoughReplicas, -1},
 		{"below min ISR, acks=1", ProduceParams{Acks: 1}, ProduceEntry{Topic: "lonely", Records: one(t, "v")}, nil, 0},
 		{"refused before", ProduceParams{Acks: 1}, ProduceEntry{Topic: "t", Err: kerr.TopicAuthorizationFailed}, kerr.TopicAuthorizationFailed, -1},

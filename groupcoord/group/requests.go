@@ -102,6 +102,18 @@ func (g *Group) CheckCommit(memberID string, instanceID *string, generation int3
 	return nil
 }
 
+// CheckTxnCommit says whether someone may commit offsets in a transaction. Clients before TxnOffsetCommit v3 name neither
+// generation nor member, and a rebalance is no obstacle: what is committed is the end of work that was done before.
+func (g *Group) CheckTxnCommit(memberID string, instanceID *string, generation int32) error {
+	if generation < 0 && memberID == "" && instanceID == nil {
+		return nil
+	}
+	if err := g.CheckCommit(memberID, instanceID, generation); err != nil && err != error(ErrRebalancing) {
+		return err
+	}
+	return nil
+}
+
 // Committed keeps the session of a member alive that has committed offsets.
 func (g *Group) Committed(out *runtime.Out, memberID string) {
 	if s := g.State(); s != Stable && s != PreparingRebalance {

@@ -71,6 +71,23 @@ func (l *Log) Append(p int32, leaderEpoch int32, b record.Batch) (int64, error) 
 	return part.end, nil
 }
 
+// AppendIn is Append; a guard that is an error is the refusal.
+func (l *Log) AppendIn(p int32, leaderEpoch int32, guard any, b record.Batch) (int64, error) {
+	if err, ok := guard.(error); ok {
+		return 0, err
+	}
+	return l.Append(p, leaderEpoch, b)
+}
+
+// WriteMarker appends a control batch.
+func (l *Log) WriteMarker(p int32, leaderEpoch int32, e record.EndTxn) (int64, error) {
+	kind := record.Abort
+	if e.Commit {
+		kind = record.Commit
+	}
+	return l.Append(p, leaderEpoch, record.BuildMarker(e.ProducerID, e.ProducerEpoch, kind, e.CoordinatorEpoch, 0))
+}
+
 // Put appends an entry as it is, from its own base offset on.
 func (l *Log) Put(p int32, e record.Entry) {
 	l.mu.Lock()

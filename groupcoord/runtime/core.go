@@ -94,7 +94,7 @@ func (c *core) loaded(now Time, leaderEpoch int32) error {
 func (c *core) settle(now Time) {
 	for {
 		done := c.out.done
-		if len(c.out.records) > 0 {
+		if len(c.out.records) > 0 || c.out.end != nil {
 			if err := c.admit(now); err != nil {
 				c.out.begin(now)
 				if done == nil {
@@ -113,6 +113,9 @@ func (c *core) settle(now Time) {
 
 // admit applies the records in out and adds them to the batch, or says why they are refused.
 func (c *core) admit(now Time) error {
+	if c.out.txn != nil || c.out.end != nil {
+		return c.admitTxn(now)
+	}
 	if err := c.refused(); err != nil {
 		return err
 	}

@@ -75,6 +75,12 @@ type Log interface {
 	CanAppend(p int32, leaderEpoch int32) error
 	// Append writes a batch, whose base offset and leader epoch it sets, and returns the offset after it.
 	Append(p int32, leaderEpoch int32, b record.Batch) (end int64, err error)
+	// AppendIn is Append of a batch of a producer's transaction. guard is what Txn was given. The error says, before anything
+	// is written, that the producer's epoch is old or that its transaction does not contain the partition.
+	AppendIn(p int32, leaderEpoch int32, guard any, b record.Batch) (end int64, err error)
+	// WriteMarker ends a producer's transaction and returns the offset after the marker. A marker that is there already is
+	// not written again.
+	WriteMarker(p int32, leaderEpoch int32, e record.EndTxn) (end int64, err error)
 	// Watch calls f when the high watermark has moved, queued, never inside Append.
 	Watch(p int32, f func(hw int64)) (cancel func())
 	HighWatermark(p int32) int64

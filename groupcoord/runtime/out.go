@@ -1,6 +1,10 @@
 package runtime
 
-import "time"
+import (
+	"time"
+
+	"github.com/gregor-broker/gregor/log/record"
+)
 
 // Done is told how an event's writes ended: nil when the high watermark has passed them, else why not. It may do what
 // Machine.Handle may.
@@ -14,6 +18,8 @@ type Out struct {
 	arena   []byte
 	records []span
 	done    Done
+	txn     *Txn           // whose records they are
+	end     *record.EndTxn // instead of records
 	split   bool
 	dead    bool // the shard's state is being dropped: nothing more is wanted
 }
@@ -23,6 +29,7 @@ type span struct{ key, keyLen, valueLen int }
 
 func (o *Out) begin(now Time) {
 	o.Now, o.done, o.split = now, nil, false
+	o.txn, o.end = nil, nil
 	o.records = o.records[:0]
 }
 

@@ -60,7 +60,7 @@ func TestSequences(t *testing.T) {
 			offset := int64(0)
 			for i, st := range steps {
 				b := sent(7, st.epoch, st.seq, st.n, offset, st.txn)
-				d, isDup, err := s.Check(b)
+				d, isDup, err := s.Check(b, Origin{})
 				if st.err != nil {
 					if !errors.Is(err, st.err) {
 						t.Fatalf("step %d: %v, want %v", i, err, st.err)
@@ -116,21 +116,21 @@ func TestTransactionsHoldTheStableOffset(t *testing.T) {
 
 func TestMarkersAreFenced(t *testing.T) {
 	var s State
-	if err := s.CheckMarker(Marker{ProducerID: 1}); err != nil {
+	if _, err := s.CheckMarker(Marker{ProducerID: 1}); err != nil {
 		t.Errorf("a marker of an unknown producer: %v", err)
 	}
 	s.ApplyMarker(Marker{ProducerID: 1, ProducerEpoch: 2, CoordinatorEpoch: 5})
-	if err := s.CheckMarker(Marker{ProducerID: 1, ProducerEpoch: 1, CoordinatorEpoch: 5}); !errors.Is(err, kerr.InvalidProducerEpoch) {
+	if _, err := s.CheckMarker(Marker{ProducerID: 1, ProducerEpoch: 1, CoordinatorEpoch: 5}); !errors.Is(err, kerr.InvalidProducerEpoch) {
 		t.Errorf("old producer epoch: %v", err)
 	}
-	if err := s.CheckMarker(Marker{ProducerID: 1, ProducerEpoch: 2, CoordinatorEpoch: 4}); !errors.Is(err, kerr.TransactionCoordinatorFenced) {
+	if _, err := s.CheckMarker(Marker{ProducerID: 1, ProducerEpoch: 2, CoordinatorEpoch: 4}); !errors.Is(err, kerr.TransactionCoordinatorFenced) {
 		t.Errorf("old coordinator epoch: %v", err)
 	}
 	// A marker may bump the epoch; data then begins at 0.
-	if _, _, err := s.Check(sent(1, 2, 3, 1, 0, false)); !errors.Is(err, kerr.OutOfOrderSequenceNumber) {
+	if _, _, err := s.Check(sent(1, 2, 3, 1, 0, false), Origin{}); !errors.Is(err, kerr.OutOfOrderSequenceNumber) {
 		t.Errorf("sequence 3 after a marker with a new epoch: %v", err)
 	}
-	if _, _, err := s.Check(sent(1, 2, 0, 1, 0, false)); err != nil {
+	if _, _, err := s.Check(sent(1, 2, 0, 1, 0, false), Origin{}); err != nil {
 		t.Errorf("sequence 0 after a marker with a new epoch: %v", err)
 	}
 }
@@ -199,10 +199,10 @@ func TestSnapshotKeepsWhatMatters(t *testing.T) {
 	if got := loaded.FirstUnstable(); got != 7 {
 		t.Errorf("first unstable offset %d, want 7", got)
 	}
-	if _, dup, err := loaded.Check(sent(1, 3, 6, 1, 0, false)); !dup || err != nil {
+	if _, dup, err := loaded.Check(sent(1, 3, 6, 1, 0, false), Origin{}); !dup || err != nil {
 		t.Errorf("the last batch is no duplicate after loading: %v", err)
 	}
-	if _, _, err := loaded.Check(sent(1, 3, 7, 1, 0, false)); err != nil {
+	if _, _, err := loaded.Check(sent(1, 3, 7, 1, 0, false), Origin{}); err != nil {
 		t.Errorf("the next sequence: %v", err)
 	}
 	if rows := loaded.Rows(); rows[2] != (Row{3, 1, -1, 5, 9, -1}) {
@@ -238,9 +238,114 @@ func BenchmarkCheckApply(b *testing.B) {
 	b.ReportAllocs()
 	for seq := int32(0); b.Loop(); seq++ {
 		batch[53], batch[54], batch[55], batch[56] = byte(seq>>24), byte(seq>>16), byte(seq>>8), byte(seq)
-		if _, _, err := s.Check(batch); err != nil {
+		if _, _, err := s.Check(batch, Origin{}); err != nil {
 			b.Fatal(err)
 		}
 		s.Apply(batch)
+	}
+}
+
+// What KIP-890 says of the first batch of a transaction: it needs the guard of the verification that is under way, and
+// whatever ends the transaction in between voids that.
+func TestVerification(t *testing.T) {
+	const id = 7
+	fails := func(t *testing.T, s *State, b record.Batch, g Guard, want *kerr.Error) {
+		t.Helper()
+		if _, _, err := s.Check(b, Origin{Verified: true, Guard: g}); !errors.Is(err, want) {
+			t.Errorf("error %v, want %v", err, want)
+		}
+	}
+	passes := func(t *testing.T, s *State, b record.Batch, g Guard) {
+		t.Helper()
+		if _, dup, err := s.Check(b, Origin{Verified: true, Guard: g}); err != nil || dup {
+			t.Fatalf("duplicate %v, error %v", dup, err)
+		}
+	}
+	first := sent(id, 0, 0, 1, 0, true)
+	t.Run("no guard, no append", func(t *testing.T) {
+		fails(t, &State{}, first, Guard{}, kerr.InvalidTxnState)
+	})
+	t.Run("the guard lets the transaction begin, once", func(t *testing.T) {
+		var s State
+		g, ask := s.BeginVerification(id, 0, 0, false, 0)
+		if again, _ := s.BeginVerification(id, 0, 1, false, 0); !ask || again != g {
+			t.Fatalf("asked %v; guards %v %v", ask, g, again)
+		}
+		passes(t, &s, first, g)
+		s.Apply(first)
+		if _, ask := s.BeginVerification(id, 0, 1, false, 0); ask {
+			t.Error("the coordinator is asked about an open transaction")
+		}
+		passes(t, &s, sent(id, 0, 1, 1, 1, true), Guard{})
+		s.ApplyMarker(Marker{ProducerID: id, Offset: 2})
+		fails(t, &s, sent(id, 0, 1, 1, 3, true), g, kerr.InvalidTxnState)
+	})
+	t.Run("a marker voids the guard", func(t *testing.T) {
+		var s State
+		g, _ := s.BeginVerification(id, 0, 0, false, 0)
+		s.ApplyMarker(Marker{ProducerID: id, Offset: 0})
+		fails(t, &s, first, g, kerr.InvalidTxnState)
+	})
+	t.Run("another epoch is another transaction", func(t *testing.T) {
+		var s State
+		s.Apply(first)
+		if _, ask := s.BeginVerification(id, 1, 0, false, 0); !ask {
+			t.Error("a newer epoch is taken for the open transaction")
+		}
+		fails(t, &s, sent(id, 1, 0, 1, 1, true), Guard{}, kerr.InvalidTxnState)
+	})
+	t.Run("a higher sequence waits for a lower one", func(t *testing.T) {
+		var s State
+		g, _ := s.BeginVerification(id, 0, 3, false, 0)
+		s.BeginVerification(id, 0, 1, false, 0)
+		fails(t, &s, sent(id, 0, 3, 1, 0, true), g, kerr.OutOfOrderSequenceNumber)
+		passes(t, &s, sent(id, 0, 1, 1, 0, true), g)
+		s.BeginVerification(id, 1, 4, false, 0) // of a new epoch nothing else counts
+		passes(t, &s, sent(id, 1, 4, 1, 0, true), g)
+	})
+	t.Run("under version 2 a producer begins with 0", func(t *testing.T) {
+		var s State
+		g, _ := s.BeginVerification(id, 0, 2, true, 0)
+		fails(t, &s, sent(id, 0, 2, 1, 0, true), g, kerr.OutOfOrderSequenceNumber)
+	})
+	t.Run("a coordinator's batches have no sequence", func(t *testing.T) {
+		var s State
+		g, _ := s.BeginVerification(id, 0, -1, false, 0)
+		from := Origin{Coordinator: true, Verified: true, Guard: g}
+		for range 2 {
+			b := sent(id, 0, -1, 1, 0, true)
+			if _, dup, err := s.Check(b, from); dup || err != nil {
+				t.Fatalf("duplicate %v, error %v", dup, err)
+			}
+			s.Apply(b)
+		}
+	})
+	t.Run("expiry", func(t *testing.T) {
+		var s State
+		g, _ := s.BeginVerification(id, 0, 0, false, 1000)
+		s.Expire(1000+50, 50)
+		fails(t, &s, first, g, kerr.InvalidTxnState)
+	})
+}
+
+// Under transaction version 2 a marker's epoch is above that of the data (KIP-1228).
+func TestBumpedMarkers(t *testing.T) {
+	var s State
+	s.Apply(sent(1, 3, 0, 1, 0, true))
+	m := Marker{ProducerID: 1, ProducerEpoch: 3, Bumped: true, Offset: 1}
+	if _, err := s.CheckMarker(m); !errors.Is(err, kerr.InvalidProducerEpoch) {
+		t.Errorf("a marker with the data's epoch: %v", err)
+	}
+	m.ProducerEpoch = 4
+	if again, err := s.CheckMarker(m); again || err != nil {
+		t.Errorf("the marker: %v %v", again, err)
+	}
+	s.ApplyMarker(m)
+	if again, err := s.CheckMarker(m); !again || err != nil {
+		t.Errorf("the marker again: %v %v", again, err)
+	}
+	s.Apply(sent(1, 4, 0, 1, 2, true))
+	if _, err := s.CheckMarker(m); !errors.Is(err, kerr.InvalidProducerEpoch) {
+		t.Errorf("a late marker in the next transaction: %v", err)
 	}
 }

@@ -19,6 +19,7 @@ var (
 	ErrOutOfOrder        = errcode.New(kerr.OutOfOrderSequenceNumber, "the sequence number is out of order")
 	ErrInvalidEpoch      = errcode.New(kerr.InvalidProducerEpoch, "the producer epoch is old")
 	ErrInvalidTxnState   = errcode.New(kerr.InvalidTxnState, "a batch outside a transaction while the producer has one open")
+	ErrNotInTxn          = errcode.New(kerr.InvalidTxnState, "the partition is not part of an ongoing transaction of the producer")
 	ErrCoordinatorFenced = errcode.New(kerr.TransactionCoordinatorFenced, "the transaction coordinator's epoch is old")
 )
 
@@ -80,42 +81,79 @@ type span struct{ producerID, first, last int64 }
 // Source: org.apache.kafka.storage.internals.log.{ProducerStateManager,ProducerAppendInfo}.
 type State struct {
 	producers map[int64]*entry
-	open      []span // open transactions by rising first offset; last is unused
-	ended     []span // by rising marker: transactions whose marker is not yet below the high watermark
+	verifying map[int64]*verification // until the transaction's first batch or a marker comes
+	open      []span                  // open transactions by rising first offset; last is unused
+	ended     []span                  // by rising marker: transactions whose marker is not yet below the high watermark
 }
 
 // Duplicate is where a batch that is sent again had been stored.
 type Duplicate struct{ FirstOffset, LastOffset, Timestamp int64 }
 
-// Check says whether a client may append b: nil if so; dup is set if b is one of the last five batches of its producer.
+// Origin is who wants to append a batch.
+type Origin struct {
+	Coordinator bool  // a coordinator, whose batches have no sequence: only the epoch counts
+	Verified    bool  // transactional batches need Guard unless the producer's transaction is open
+	Guard       Guard // from BeginVerification
+}
+
+// Check says whether b may be appended: nil if so; dup is set if b is one of the last five batches of its producer.
 // It changes nothing.
-func (s *State) Check(b record.Batch) (dup Duplicate, isDup bool, err error) {
+func (s *State) Check(b record.Batch, from Origin) (dup Duplicate, isDup bool, err error) {
 	id := b.ProducerID()
 	if id < 0 {
 		return Duplicate{}, false, nil
 	}
 	e := s.producers[id]
-	if e == nil {
-		return Duplicate{}, false, nil // nothing is known, or not any more: any sequence is right
-	}
-	first, last, epoch := b.BaseSequence(), b.LastSequence(), b.ProducerEpoch()
-	if epoch == e.epoch {
-		for _, old := range e.batches[:e.count] {
-			if old.lastSeq == last && old.firstSeq() == first {
-				return Duplicate{old.lastOffset - int64(old.delta), old.lastOffset, old.stamp}, true, nil
-			}
+	if e != nil && !from.Coordinator {
+		if dup, isDup = e.duplicate(b); isDup {
+			return dup, true, nil
 		}
 	}
-	if err := e.checkEpoch(id, epoch); err != nil {
-		return Duplicate{}, false, err
+	if b.IsTransactional() {
+		if err := s.checkVerified(id, b.ProducerEpoch(), from); err != nil {
+			return Duplicate{}, false, err
+		}
 	}
-	if err := e.checkSequence(id, epoch, first); err != nil {
-		return Duplicate{}, false, err
+	if e != nil {
+		if err := e.checkEpoch(id, b.ProducerEpoch()); err != nil {
+			return Duplicate{}, false, err
+		}
 	}
-	if e.txnFirst >= 0 && !b.IsTransactional() {
+	if !from.Coordinator {
+		if err := s.checkSequence(e, b); err != nil {
+			return Duplicate{}, false, err
+		}
+	}
+	if e != nil && e.txnFirst >= 0 && !b.IsTransactional() {
 		return Duplicate{}, false, fmt.Errorf("producer %d: %w", id, ErrInvalidTxnState)
 	}
 	return Duplicate{}, false, nil
+}
+
+func (s *State) checkSequence(e *entry, b record.Batch) error {
+	if b.IsTransactional() {
+		if err := s.checkOrder(b.ProducerID(), b.BaseSequence()); err != nil {
+			return err
+		}
+	}
+	if e == nil {
+		return nil // nothing is known, or not any more: any sequence is right
+	}
+	return e.checkSequence(b.ProducerID(), b.ProducerEpoch(), b.BaseSequence())
+}
+
+// duplicate finds b among the last batches.
+func (e *entry) duplicate(b record.Batch) (Duplicate, bool) {
+	if b.ProducerEpoch() != e.epoch {
+		return Duplicate{}, false
+	}
+	first, last := b.BaseSequence(), b.LastSequence()
+	for _, old := range e.batches[:e.count] {
+		if old.lastSeq == last && old.firstSeq() == first {
+			return Duplicate{old.lastOffset - int64(old.delta), old.lastOffset, old.stamp}, true
+		}
+	}
+	return Duplicate{}, false
 }
 
 func (e *entry) checkEpoch(id int64, epoch int16) error {
@@ -147,6 +185,7 @@ func (s *State) Apply(b record.Batch) {
 	}
 	e := s.entry(id)
 	e.setEpoch(b.ProducerEpoch())
+	delete(s.verifying, id)
 	e.add(batch{b.LastOffset(), b.MaxTimestamp(), b.LastSequence(), b.LastOffsetDelta()})
 	if b.IsTransactional() && e.txnFirst < 0 {
 		e.txnFirst = b.BaseOffset()
@@ -171,24 +210,31 @@ type Marker struct {
 	ProducerID       int64
 	ProducerEpoch    int16
 	CoordinatorEpoch int32
+	Bumped           bool // of transaction version 2: its epoch is greater than that of the transaction's data
 	Offset           int64
 	Timestamp        int64 // ms
 }
 
-// CheckMarker says whether a coordinator may append m.
-func (s *State) CheckMarker(m Marker) error {
+// CheckMarker says whether a coordinator may append m. again is set if m was appended before, and nothing came after it.
+func (s *State) CheckMarker(m Marker) (again bool, err error) {
 	e := s.producers[m.ProducerID]
 	if e == nil {
-		return nil
+		return false, nil
 	}
 	if err := e.checkEpoch(m.ProducerID, m.ProducerEpoch); err != nil {
-		return err
+		return false, err
 	}
 	if m.CoordinatorEpoch < e.coordinatorEpoch {
-		return fmt.Errorf("producer %d with coordinator epoch %d, the last seen is %d: %w",
+		return false, fmt.Errorf("producer %d with coordinator epoch %d, the last seen is %d: %w",
 			m.ProducerID, m.CoordinatorEpoch, e.coordinatorEpoch, ErrCoordinatorFenced)
 	}
-	return nil
+	if m.Bumped && m.ProducerEpoch == e.epoch {
+		if e.txnFirst >= 0 {
+			return false, fmt.Errorf("producer %d: a marker with the epoch %d of the transaction's data: %w", m.ProducerID, e.epoch, ErrInvalidEpoch)
+		}
+		return true, nil
+	}
+	return false, nil
 }
 
 // ApplyMarker takes note of a marker that is in the log. If it ended a transaction with data, it returns the
@@ -196,6 +242,7 @@ func (s *State) CheckMarker(m Marker) error {
 func (s *State) ApplyMarker(m Marker) (first, stable int64, ended bool) {
 	e := s.entry(m.ProducerID)
 	e.setEpoch(m.ProducerEpoch)
+	delete(s.verifying, m.ProducerID)
 	e.coordinatorEpoch, e.stamp = m.CoordinatorEpoch, m.Timestamp
 	first = e.txnFirst
 	if first < 0 {
@@ -234,11 +281,17 @@ func (s *State) FirstUnstable() int64 {
 // Pending says whether transactions wait for the high watermark.
 func (s *State) Pending() bool { return len(s.ended) > 0 }
 
-// Expire forgets producers without open transaction that have been silent for maxAgeMs at wall time nowMs.
+// Expire forgets producers without open transaction, and verifications, that have been silent for maxAgeMs at wall time
+// nowMs.
 func (s *State) Expire(nowMs, maxAgeMs int64) {
 	for id, e := range s.producers {
 		if e.expired(nowMs, maxAgeMs) {
 			delete(s.producers, id)
+		}
+	}
+	for id, v := range s.verifying {
+		if nowMs-v.stamp >= maxAgeMs {
+			delete(s.verifying, id)
 		}
 	}
 }

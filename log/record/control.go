@@ -47,3 +47,13 @@ func BuildMarker(producerID int64, producerEpoch int16, t ControlType, coordinat
 	}
 	return b
 }
+
+// EndTxn is how a producer's transaction ends.
+type EndTxn struct {
+	ProducerID       int64
+	ProducerEpoch    int16
+	Commit           bool
+	CoordinatorEpoch int32
+	// Bumped is set under transaction version 2: the epoch is greater than that of the transaction's data.
+	Bumped bool
+}
