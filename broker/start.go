@@ -13,6 +13,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/fetchsession"
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/oldoffsets"
 	"github.com/gregor-broker/gregor/broker/peer"
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/broker/replica/fetcher"
@@ -206,6 +207,14 @@ func (b *Broker) buildServices(context.Context) error {
 		Clock: b.clock, Logger: b.logger, Config: groupSettings(b.config),
 		Partitions: func() int32 { return groupMetadata{s.Metadata}.PartitionCount(metadata.ConsumerOffsets) },
 	})
+	if !b.config.Embedded() {
+		s.OldOffsets = oldoffsets.New(oldoffsets.Options{
+			Store: b.store, Partitions: groupMetadata{s.Metadata}.PartitionCount, Timeout: b.peerTimeout(), Logger: b.logger,
+			Fits: func(text string) bool {
+				return groupcoord.JavaLength(text) <= config.OffsetMetadataMaxBytes.Of(b.config)
+			},
+		})
+	}
 	return nil
 }
 

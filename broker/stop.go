@@ -99,6 +99,9 @@ func (b *Broker) stopCoordinators(ctx context.Context) error {
 	if b.services == nil || b.services.Groups == nil {
 		return nil
 	}
+	if b.services.OldOffsets != nil {
+		b.services.OldOffsets.Close()
+	}
 	return ignoreDone(ctx, b.services.Groups.Close(ctx))
 }
 

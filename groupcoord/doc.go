@@ -8,7 +8,8 @@
 // The answers are those of Apache Kafka 4.4.0 (testdata/answers-4.4.0.txt), or of 3.9 where Settings.Kafka4 is off and the
 // two differ. Known differences:
 //
-//   - OffsetCommit and OffsetFetch v0, which Kafka 3.9 serves from ZooKeeper, are served like the later versions.
+//   - OffsetCommit and OffsetFetch v0 are served like the later versions where there is no ZooKeeper; Kafka 3.9 and 4.4 refuse
+//     them there. On ZooKeeper they are not the coordinator's affair (broker/oldoffsets).
 //   - A group that only consists of a JoinGroup without result is not stored; Kafka 4.4 writes an empty generation 0 for it.
 //   - A JoinGroup or SyncGroup that its client sends again while the first one waits gets REBALANCE_IN_PROGRESS for the first
 //     one, and a SyncGroup of a member that is removed UNKNOWN_MEMBER_ID; Kafka leaves both unanswered.

@@ -189,7 +189,7 @@ func TestOtherProtocols(t *testing.T) {
 
 func TestJavaLength(t *testing.T) {
 	for s, want := range map[string]int{"": 0, "abc": 3, "ü": 1, "😀": 2, "\xff": 1} {
-		if got := javaLength(s); got != want {
+		if got := JavaLength(s); got != want {
 			t.Errorf("%q: %d, want %d", s, got, want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // OffsetFetch tells what groups have committed.
-// v0 (read like the others, where Kafka 3.9 uses ZooKeeper) · v2 all topics, error of the group · v5 leader epoch ·
+// v0 (only without ZooKeeper, see broker/oldoffsets; an error where there is no offset) · v2 all topics, error of the group · v5 leader epoch ·
 // v7 RequireStable · v8 several groups · v9 member id and epoch (of no meaning for classic groups) · v10 topic ids.
 func (c *Coordinator) OffsetFetch(_ Caller, r *kmsg.OffsetFetchRequest, reply func(kmsg.Response)) {
 	groups := r.Groups
@@ -93,6 +93,9 @@ func fillSingle(resp *kmsg.OffsetFetchResponse, asked *kmsg.OffsetFetchRequestGr
 		for j, p := range topics[i].Partitions {
 			resp.Topics[i].Partitions[j] = kmsg.OffsetFetchResponseTopicPartition{
 				Partition: p.Partition, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, Metadata: p.Metadata, ErrorCode: p.ErrorCode,
+			}
+			if resp.Version == 0 && p.ErrorCode == 0 && p.Offset < 0 {
+				resp.Topics[i].Partitions[j].ErrorCode = errUnknownPartition.Code() // which clients of that time look for
 			}
 		}
 	}

@@ -20,7 +20,7 @@ var (
 )
 
 // OffsetCommit stores how far a group has read.
-// v0 (stored like the others, where Kafka 3.9 uses ZooKeeper) · v1 generation, commit timestamp · v2–v4 retention time ·
+// v0 (only without ZooKeeper, see broker/oldoffsets) · v1 generation, commit timestamp · v2–v4 retention time ·
 // v6 leader epoch · v7 group.instance.id · v9 GROUP_ID_NOT_FOUND · v10 topic ids.
 func (c *Coordinator) OffsetCommit(_ Caller, r *kmsg.OffsetCommitRequest, reply func(kmsg.Response)) {
 	ev := &commit{request: r, reply: reply, topics: make([]target, len(r.Topics))}
@@ -116,7 +116,7 @@ func (m *machine) commit(ev *commit, out *runtime.Out) {
 				continue
 			}
 			p := &ev.request.Topics[i].Partitions[j]
-			if p.Metadata != nil && javaLength(*p.Metadata) > m.settings.OffsetMetadataMaxBytes {
+			if p.Metadata != nil && JavaLength(*p.Metadata) > m.settings.OffsetMetadataMaxBytes {
 				answers[j].ErrorCode = kerr.OffsetMetadataTooLarge.Code
 				continue
 			}
@@ -169,8 +169,8 @@ func (m *machine) writeOffset(out *runtime.Out, r *kmsg.OffsetCommitRequest, t *
 	out.Write(m.key, m.value)
 }
 
-// javaLength is the number of UTF-16 code units in s, which is what offset.metadata.max.bytes limits.
-func javaLength(s string) int {
+// JavaLength is the number of UTF-16 code units in s, which is what offset.metadata.max.bytes limits.
+func JavaLength(s string) int {
 	n := 0
 	for _, r := range s {
 		n += max(utf16.RuneLen(r), 1)

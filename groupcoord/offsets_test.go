@@ -103,6 +103,18 @@ func TestOffsetFetchOldVersionsCarryErrors(t *testing.T) {
 	})
 }
 
+// Clients of version 0 take UNKNOWN_TOPIC_OR_PARTITION for "no offset yet".
+func TestOffsetFetchOldestSaysNothing(t *testing.T) {
+	inBubble(t, nil, func(w *world) {
+		for version, want := range []int16{3, 0} {
+			p := w.do(int16(version), fetchReq("g", "t", 0)).(*kmsg.OffsetFetchResponse).Topics[0].Partitions[0]
+			if p.Offset != -1 || p.ErrorCode != want {
+				t.Errorf("v%d: %+v", version, p)
+			}
+		}
+	})
+}
+
 func TestOffsetFetchOfManyGroups(t *testing.T) {
 	inBubble(t, nil, func(w *world) {
 		r := kmsg.NewPtrOffsetFetchRequest()

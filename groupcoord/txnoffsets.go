@@ -109,7 +109,7 @@ func (m *machine) txnCommit(ev *txnCommit, out *runtime.Out) {
 				continue
 			}
 			p := &r.Topics[i].Partitions[j]
-			if p.Metadata != nil && javaLength(*p.Metadata) > m.settings.OffsetMetadataMaxBytes {
+			if p.Metadata != nil && JavaLength(*p.Metadata) > m.settings.OffsetMetadataMaxBytes {
 				answers[j].ErrorCode = kerr.OffsetMetadataTooLarge.Code
 				continue
 			}

@@ -40,19 +40,32 @@ var leaveGroup = Entry{
 	},
 }
 
+// Version 0 stores offsets in ZooKeeper, where there is one (broker/oldoffsets). Without ZooKeeper 3.9 answers it with
+// UNSUPPORTED_VERSION and 4.4 has dropped it; here the coordinator takes it as it takes version 1, so that such clients work.
 var offsetCommit = Entry{
 	Key: kmsg.OffsetCommit, ZooKeeper: v(0, 9), Kafka4: v(2, 10),
 	Access: on(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationRead), Cost: 16, Runs: onProcessor,
-	Serve: func(s *Services, c *Call, r kmsg.Request) {
-		s.Groups.OffsetCommit(caller(c), r.(*kmsg.OffsetCommitRequest), c.Reply)
+	Serve: func(s *Services, c *Call, request kmsg.Request) {
+		r := request.(*kmsg.OffsetCommitRequest)
+		if r.Version == 0 && s.OldOffsets != nil {
+			s.OldOffsets.Commit(r, c.Reply)
+			return
+		}
+		s.Groups.OffsetCommit(caller(c), r, c.Reply)
 	},
 }
 
+// Version 0 as for OffsetCommit.
 var offsetFetch = Entry{
 	Key: kmsg.OffsetFetch, ZooKeeper: v(0, 9), Kafka4: v(1, 10),
 	Access: on(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationDescribe), Cost: 16, Runs: onProcessor,
-	Serve: func(s *Services, c *Call, r kmsg.Request) {
-		s.Groups.OffsetFetch(caller(c), r.(*kmsg.OffsetFetchRequest), c.Reply)
+	Serve: func(s *Services, c *Call, request kmsg.Request) {
+		r := request.(*kmsg.OffsetFetchRequest)
+		if r.Version == 0 && s.OldOffsets != nil {
+			s.OldOffsets.Fetch(r, c.Reply)
+			return
+		}
+		s.Groups.OffsetFetch(caller(c), r, c.Reply)
 	},
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/fetchsession"
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/oldoffsets"
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/groupcoord"
@@ -28,6 +29,7 @@ type Services struct {
 	Logs        *log.Manager
 	Sessions    *fetchsession.Cache
 	Groups      *groupcoord.Coordinator
+	OldOffsets  *oldoffsets.Keeper // nil without ZooKeeper
 	ProducerIDs *ProducerIDs
 	// AddToTransaction has this broker's transaction coordinator answer an AddPartitionsToTxn of a broker (v4 and later);
 	// done is called once, on any goroutine.

@@ -66,3 +66,9 @@ func ConfigEntityPath(entity string) string { return ConfigPath + "/" + entity }
 
 // TopicConfigPath is the configuration of a topic.
 func TopicConfigPath(topic string) string { return ConfigEntityPath(Topics + "/" + topic) }
+
+// ConsumerOffsetPath is where clients before Kafka 0.8.2 keep a group's offset of a partition. The group's name stands as it is, so
+// one with slashes makes a deeper path.
+func ConsumerOffsetPath(group, topic string, partition int32) string {
+	return ConsumersPath + "/" + group + "/offsets/" + topic + "/" + strconv.Itoa(int(partition))
+}
