@@ -23,7 +23,7 @@ func (m *Machine) createTopics(r *kmsg.CreateTopicsRequest, done func(*kmsg.Crea
 		rt := &resp.Topics[i]
 		rt.ErrorCode, rt.ErrorMessage = code, message
 		if code != 0 {
-			rt.TopicID, rt.NumPartitions, rt.ReplicationFactor, rt.Configs = [16]byte{}, -1, -1, nil
+			rt.TopicID, rt.NumPartitions, rt.ReplicationFactor, rt.Configs = [16]byte{}, -1, -1, []kmsg.CreateTopicsResponseTopicConfig{}
 		}
 	}, func(m *Machine) { m.do(Answer{resp, func() { done(resp) }}) })
 	if !m.active() {

@@ -29,7 +29,7 @@ func (c *Coordinator) byPartition(ids []string) map[int32][]int {
 // send hands each partition its part of a request.
 func (c *Coordinator) send(p int32, ev runtime.Event) {
 	if p < 0 {
-		ev.Refuse(runtime.ErrUnavailable)
+		ev.Refuse(runtime.ErrNotCoordinator)
 		return
 	}
 	c.runtime.Submit(p, ev)

@@ -87,7 +87,7 @@ func PartitionOf(group string, n int32) int32 {
 func (c *Coordinator) submit(group string, ev runtime.Event) {
 	p := c.PartitionFor(group)
 	if p < 0 {
-		ev.Refuse(runtime.ErrUnavailable)
+		ev.Refuse(runtime.ErrNotCoordinator)
 		return
 	}
 	c.runtime.Submit(p, ev)

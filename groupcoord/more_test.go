@@ -103,7 +103,7 @@ func TestStaticReplacementRefused(t *testing.T) {
 	})
 }
 
-// Without its internal topic the coordinator is not available.
+// Without its internal topic no broker is the coordinator, as in Kafka 3.9 and 4.4.
 func TestWithoutInternalTopic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -118,7 +118,7 @@ func TestWithoutInternalTopic(t *testing.T) {
 			9: joinReq("g", "", "range"), 5: syncReq("g", none), 4: heartbeatReq("g", none), 3: leaveReq("g", "m"), 8: commitReq("g", -1, "", "t", 1, 0),
 			7: fetchReq("g", "t", 0), 0: del, 6: describeReq("g"), 2: groups,
 		} {
-			w.codeIs(fmt.Sprintf("%T", r), w.do(v, r), 15)
+			w.codeIs(fmt.Sprintf("%T", r), w.do(v, r), 16)
 		}
 		w.codeIs("heartbeat without a group", w.do(4, heartbeatReq("", none)), 24)
 		w.codeIs("sync without a group", w.do(5, syncReq("", none)), 24)

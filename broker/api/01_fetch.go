@@ -9,6 +9,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/wire/fetchenc"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -19,8 +20,8 @@ import (
 // followers.
 // Errors: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID,
 // NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, UNSUPPORTED_COMPRESSION_TYPE, KAFKA_STORAGE_ERROR;
-// for the whole FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR. After
-// KafkaApis.handleFetchRequest.
+// for the whole FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR,
+// UNKNOWN_SERVER_ERROR for an isolation level that there is not. After KafkaApis.handleFetchRequest.
 var fetch = Entry{
 	Key: kmsg.Fetch, ZooKeeper: v(0, 17), Kafka4: v(4, 18),
 	Access: on(kmsg.ACLResourceTypeTopic, kmsg.ACLOperationRead), Cost: 16, Runs: onProcessor,
@@ -57,6 +58,10 @@ func serveFetch(s *Services, c *Call, request kmsg.Request) {
 	if r.Version >= fetchReplicaTag {
 		replicaID = r.ReplicaState.ID
 	}
+	if !knownIsolation(r.IsolationLevel) {
+		c.ReplyParts(fetchenc.Encode(fetchRefused(r), r.Version, nil))
+		return
+	}
 	x, code := s.Sessions.Open(sessionRequest(r, replicaID >= 0))
 	if code != 0 {
 		c.ReplyParts(fetchenc.Encode(&fetchenc.Response{ErrorCode: code}, r.Version, nil))
@@ -65,6 +70,23 @@ func serveFetch(s *Services, c *Call, request kmsg.Request) {
 	f := &fetching{services: s, call: c, session: x, wanted: x.Partitions()}
 	f.entries = fetchEntries(s.Metadata.Image(), r.Version, f.wanted)
 	s.Replicas.Fetch(s.fetchParams(c, r, replicaID), f.entries, f.answer)
+}
+
+// fetchRefused is the answer to a request that makes no sense as a whole.
+func fetchRefused(r *kmsg.FetchRequest) *fetchenc.Response {
+	response := &fetchenc.Response{ErrorCode: kerr.UnknownServerError.Code}
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		answer := fetchenc.Topic{Topic: t.Topic, TopicID: t.TopicID}
+		for j := range t.Partitions {
+			answer.Partitions = append(answer.Partitions, fetchenc.Partition{
+				Partition: t.Partitions[j].Partition, ErrorCode: response.ErrorCode, HighWatermark: -1, LastStableOffset: -1,
+				LogStartOffset: -1, PreferredReadReplica: replica.NoPreference, AbortedTransactions: []fetchenc.AbortedTransaction{},
+			})
+		}
+		response.Topics = append(response.Topics, answer)
+	}
+	return response
 }
 
 // sessionRequest is the request as far as sessions go.

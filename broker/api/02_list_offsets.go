@@ -3,6 +3,7 @@ package api
 import (
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/log"
+	"github.com/gregor-broker/gregor/wire/errcode"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -13,7 +14,8 @@ import (
 // · v11 the start of what is not tiered yet (-6).
 // Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
 // OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE below v5), INVALID_REQUEST for a partition that is named twice,
-// UNSUPPORTED_VERSION for a negative timestamp that the version does not know. After KafkaApis.handleListOffsetRequest.
+// UNSUPPORTED_VERSION for a negative timestamp that the version does not know, UNKNOWN_SERVER_ERROR for an isolation
+// level that there is not. After KafkaApis.handleListOffsetRequest.
 var listOffsets = Entry{
 	Key: kmsg.ListOffsets, ZooKeeper: v(0, 9), Kafka4: v(1, 11),
 	Access: on(kmsg.ACLResourceTypeTopic, kmsg.ACLOperationDescribe), Cost: 16, Runs: onHandler,
@@ -77,6 +79,9 @@ func (s *Services) listOffset(c *Call, r *kmsg.ListOffsetsRequest, topic string,
 		Topic: topic, Partition: asked.Partition, Timestamp: asked.Timestamp, CurrentLeaderEpoch: asked.CurrentLeaderEpoch,
 		ReplicaID: r.ReplicaID, Committed: r.IsolationLevel == readCommitted,
 	}
+	if err == nil && !knownIsolation(r.IsolationLevel) {
+		err = errIsolation
+	}
 	if err == nil && !knownTimestamp(asked.Timestamp, r.Version) {
 		err = replica.ErrTimestamp
 	}
@@ -98,6 +103,9 @@ func (s *Services) listOffset(c *Call, r *kmsg.ListOffsetsRequest, topic string,
 			p.ErrorCode = kerr.LeaderNotAvailable.Code
 		}
 	case kerr.UnknownServerError.Code:
+		if err == errIsolation {
+			break
+		}
 		s.logUnexpected(c, "list offsets", topic, asked.Partition, err)
 	}
 	return p
@@ -105,3 +113,8 @@ func (s *Services) listOffset(c *Call, r *kmsg.ListOffsetsRequest, topic string,
 
 // readCommitted is the isolation level that hides what is not committed.
 const readCommitted = 1
+
+// errIsolation refuses other isolation levels than 0 and 1. Kafka has no better code for it.
+var errIsolation = errcode.New(kerr.UnknownServerError, "there are two isolation levels, 0 and 1")
+
+func knownIsolation(level int8) bool { return level == 0 || level == readCommitted }

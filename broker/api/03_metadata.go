@@ -59,7 +59,7 @@ func serveMetadata(s *Services, c *Call, request kmsg.Request) {
 		return
 	}
 	var missing []string
-	for _, asked := range r.Topics {
+	for _, asked := range askedTopics(r) {
 		topic, answer := find(image, asked, r.Version)
 		if topic != nil {
 			answer = s.metadataOf(c, image, topic, r)
@@ -68,6 +68,7 @@ func serveMetadata(s *Services, c *Call, request kmsg.Request) {
 		}
 		response.Topics = append(response.Topics, answer)
 	}
+	slices.SortStableFunc(response.Topics, func(a, b kmsg.MetadataResponseTopic) int { return rankOf(a.ErrorCode) - rankOf(b.ErrorCode) })
 	if len(missing) == 0 {
 		c.Reply(response)
 		return
@@ -84,6 +85,45 @@ func serveMetadata(s *Services, c *Call, request kmsg.Request) {
 		}
 		c.Reply(response)
 	})
+}
+
+// askedTopics returns what is asked for, each once. Where an id is asked for, names count for nothing, as in Kafka.
+func askedTopics(r *kmsg.MetadataRequest) []kmsg.MetadataRequestTopic {
+	byID := r.Version >= 12 && slices.ContainsFunc(r.Topics, func(t kmsg.MetadataRequestTopic) bool { return t.TopicID != [16]byte{} })
+	type key struct {
+		id   [16]byte
+		name string
+	}
+	seen := make(map[key]bool, len(r.Topics))
+	kept := make([]kmsg.MetadataRequestTopic, 0, len(r.Topics))
+	for _, t := range r.Topics {
+		k := key{id: t.TopicID}
+		if byID {
+			t.Topic = nil
+		} else if t.Topic != nil {
+			k = key{name: *t.Topic}
+		}
+		if byID && t.TopicID == [16]byte{} || seen[k] {
+			continue
+		}
+		seen[k] = true
+		kept = append(kept, t)
+	}
+	return kept
+}
+
+// rankOf says where in the answer a topic with an error stands: ids that are not known come before what is known,
+// names after it, and what is no name last, as in Kafka.
+func rankOf(code int16) int {
+	switch code {
+	case kerr.UnknownTopicID.Code:
+		return 0
+	case kerr.UnknownTopicOrPartition.Code:
+		return 2
+	case kerr.InvalidTopicException.Code:
+		return 3
+	}
+	return 1
 }
 
 // asksByID says whether a topic is asked for as only v12 and later allow, although v10 and v11 have the fields.

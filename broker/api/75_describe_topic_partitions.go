@@ -93,7 +93,7 @@ func cursorAt(topic string, partition int32) *kmsg.DescribeTopicPartitionsRespon
 func (s *Services) topicPage(c *Call, image *metadata.Image, name string, first int32, limit int) (kmsg.DescribeTopicPartitionsResponseTopic, int32) {
 	answer := kmsg.NewDescribeTopicPartitionsResponseTopic()
 	answer.Topic = &name
-	answer.AuthorizedOperations = notAsked
+	answer.AuthorizedOperations = allOperations(kmsg.ACLResourceTypeTopic) // also of a topic that there is not
 	t := image.Topic(name)
 	if t == nil {
 		err := error(kerr.UnknownTopicOrPartition)
@@ -105,7 +105,6 @@ func (s *Services) topicPage(c *Call, image *metadata.Image, name string, first 
 	}
 	answer.TopicID = t.ID
 	answer.IsInternal = metadata.IsInternal(name)
-	answer.AuthorizedOperations = allOperations(kmsg.ACLResourceTypeTopic)
 	for i := first; int(i) < len(t.Partitions); i++ {
 		if len(answer.Partitions) == limit {
 			return answer, i

@@ -52,11 +52,17 @@ func release(p payload.Part) {
 	}
 }
 
-// fill puts the partitions into the response, a topic for each run of partitions of the same one.
+// fill puts the partitions into the response, a topic for each run of partitions of the same one. Those that were
+// refused unread come last, as in Kafka.
 func (f *fetching) fill(response *fetchenc.Response, results []replica.FetchResult, told []fetchsession.Result) {
 	partitions := make([]fetchenc.Partition, 0, len(results))
+	partitions = f.fillThose(false, partitions, response, results, told)
+	f.fillThose(true, partitions, response, results, told)
+}
+
+func (f *fetching) fillThose(refused bool, partitions []fetchenc.Partition, response *fetchenc.Response, results []replica.FetchResult, told []fetchsession.Result) []fetchenc.Partition {
 	for i := range results {
-		if told[i].Omit {
+		if told[i].Omit || refused != (f.entries[i].Err != nil) {
 			continue
 		}
 		w := &f.wanted[i]
@@ -69,6 +75,7 @@ func (f *fetching) fill(response *fetchenc.Response, results []replica.FetchResu
 		t := &response.Topics[n-1]
 		t.Partitions = t.Partitions[:len(t.Partitions)+1] // the next of the shared array
 	}
+	return partitions
 }
 
 func (f *fetching) partition(response *fetchenc.Response, e *replica.FetchEntry, r *replica.FetchResult, code int16) fetchenc.Partition {
@@ -76,8 +83,8 @@ func (f *fetching) partition(response *fetchenc.Response, e *replica.FetchEntry,
 		Partition: e.Partition, ErrorCode: code, HighWatermark: r.HighWatermark, LastStableOffset: r.LastStable,
 		LogStartOffset: r.LogStartOffset, PreferredReadReplica: r.Preferred, Records: r.Records,
 	}
-	if r.Aborted != nil {
-		p.AbortedTransactions = abortedTransactions(r.Aborted)
+	if r.Aborted != nil || e.Err != nil {
+		p.AbortedTransactions = abortedTransactions(r.Aborted) // empty, not null, for what was refused unread
 	}
 	if r.Diverging != nil {
 		p.DivergingEpoch = &fetchenc.EpochEnd{Epoch: r.Diverging.Epoch, EndOffset: r.Diverging.End}

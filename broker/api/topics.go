@@ -1,14 +1,24 @@
 package api
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
 
 // The APIs that change topics are carried out by the controller, which has the rules and the error codes; elsewhere it
 // answers NOT_CONTROLLER.
+//
+// A request whose time is over when it comes (a timeout below 0, for CreateTopics 0 too) is carried out all the same by
+// 3.9, which then answers that it timed out, and is not by 4.4 (KafkaEventQueue drops it).
 
 var createTopics = Entry{
 	Key: kmsg.CreateTopics, ZooKeeper: v(0, 7), Kafka4: v(2, 7),
 	Access: on(kmsg.ACLResourceTypeCluster, kmsg.ACLOperationCreate), Cost: 16, Runs: onProcessor, Controller: true,
 	Serve: func(s *Services, c *Call, r kmsg.Request) {
+		if q := r.(*kmsg.CreateTopicsRequest); s.Embedded && q.TimeoutMillis <= 0 {
+			c.Reply(createTimedOut(q))
+			return
+		}
 		s.Controller.CreateTopics(r.(*kmsg.CreateTopicsRequest), func(response *kmsg.CreateTopicsResponse) { c.Reply(response) })
 	},
 }
@@ -17,6 +27,10 @@ var deleteTopics = Entry{
 	Key: kmsg.DeleteTopics, ZooKeeper: v(0, 6), Kafka4: v(1, 6),
 	Access: on(kmsg.ACLResourceTypeTopic, kmsg.ACLOperationDelete), Cost: 8, Runs: onProcessor, Controller: true,
 	Serve: func(s *Services, c *Call, r kmsg.Request) {
+		if q := r.(*kmsg.DeleteTopicsRequest); s.Embedded && q.TimeoutMillis < 0 {
+			c.Reply(deleteTimedOut(q))
+			return
+		}
 		s.Controller.DeleteTopics(r.(*kmsg.DeleteTopicsRequest), func(response *kmsg.DeleteTopicsResponse) { c.Reply(response) })
 	},
 }
@@ -25,6 +39,47 @@ var createPartitions = Entry{
 	Key: kmsg.CreatePartitions, ZooKeeper: v(0, 3), Kafka4: v(0, 3),
 	Access: on(kmsg.ACLResourceTypeTopic, kmsg.ACLOperationAlter), Cost: 16, Runs: onProcessor, Controller: true,
 	Serve: func(s *Services, c *Call, r kmsg.Request) {
+		if q := r.(*kmsg.CreatePartitionsRequest); s.Embedded && q.TimeoutMillis < 0 {
+			c.Reply(growthTimedOut(q))
+			return
+		}
 		s.Controller.CreatePartitions(r.(*kmsg.CreatePartitionsRequest), func(response *kmsg.CreatePartitionsResponse) { c.Reply(response) })
 	},
+}
+
+func createTimedOut(r *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsResponse {
+	response := kmsg.NewPtrCreateTopicsResponse()
+	for i := range r.Topics {
+		t := kmsg.NewCreateTopicsResponseTopic()
+		t.Topic, t.ErrorCode = r.Topics[i].Topic, kerr.RequestTimedOut.Code
+		t.NumPartitions, t.ReplicationFactor, t.Configs = -1, -1, []kmsg.CreateTopicsResponseTopicConfig{}
+		response.Topics = append(response.Topics, t)
+	}
+	return response
+}
+
+func deleteTimedOut(r *kmsg.DeleteTopicsRequest) *kmsg.DeleteTopicsResponse {
+	response := kmsg.NewPtrDeleteTopicsResponse()
+	add := func(name *string, id [16]byte) {
+		t := kmsg.NewDeleteTopicsResponseTopic()
+		t.Topic, t.TopicID, t.ErrorCode = name, id, kerr.RequestTimedOut.Code
+		response.Topics = append(response.Topics, t)
+	}
+	for i := range r.TopicNames {
+		add(&r.TopicNames[i], [16]byte{})
+	}
+	for i := range r.Topics {
+		add(r.Topics[i].Topic, r.Topics[i].TopicID)
+	}
+	return response
+}
+
+func growthTimedOut(r *kmsg.CreatePartitionsRequest) *kmsg.CreatePartitionsResponse {
+	response := kmsg.NewPtrCreatePartitionsResponse()
+	for i := range r.Topics {
+		t := kmsg.NewCreatePartitionsResponseTopic()
+		t.Topic, t.ErrorCode = r.Topics[i].Topic, kerr.RequestTimedOut.Code
+		response.Topics = append(response.Topics, t)
+	}
+	return response
 }

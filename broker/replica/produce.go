@@ -119,8 +119,8 @@ func (m *Manager) append(p *ProduceParams, e *ProduceEntry, nowMs int64, r *Prod
 	checked, err := record.Check(e.Records, p.Version, &rules)
 	if err != nil {
 		r.Err = err
-		if !errors.Is(err, kerr.CorruptMessage) {
-			r.LogStartOffset = l.Bounds().Start // which Kafka does not tell of a set that it could not read
+		if tellsLogStart(err) {
+			r.LogStartOffset = l.Bounds().Start
 		}
 		return
 	}
@@ -134,6 +134,12 @@ func (m *Manager) append(p *ProduceParams, e *ProduceEntry, nowMs int64, r *Prod
 	}
 	r.BaseOffset, r.LogAppendTime, r.LogStartOffset = a.BaseOffset, a.LogAppendTime, a.LogStartOffset
 	r.partition, r.epoch, r.end = partition, role.leaderEpoch, a.LastOffset+1
+}
+
+// tellsLogStart says whether Kafka tells the log start offset with the refusal of a record set: not if it could not read it.
+func tellsLogStart(err error) bool {
+	var invalid *record.Invalid
+	return !errors.Is(err, kerr.CorruptMessage) && !(errors.As(err, &invalid) && invalid.Unsendable)
 }
 
 // appendLeading appends as the leader in an epoch, if that is not over.

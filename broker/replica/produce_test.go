@@ -52,7 +52,7 @@ func TestProduceRefusals(t *testing.T) {
 		{"unknown partition", ProduceParams{Acks: 1}, ProduceEntry{Topic: "t", Partition: 9, Records: one(t, "v")}, kerr.UnknownTopicOrPartition, -1},
 		{"negative partition", ProduceParams{Acks: 1}, ProduceEntry{Topic: "t", Partition: -1, Records: one(t, "v")}, kerr.UnknownTopicOrPartition, -1},
 		{"other id", ProduceParams{Acks: 1}, ProduceEntry{Topic: "t", TopicID: idOf(9), Records: one(t, "v")}, kerr.InconsistentTopicID, -1},
-		{"no record set", ProduceParams{Acks: 1}, ProduceEntry{Topic: "t"}, kerr.InvalidRecord, 0},
+		{"no record set", ProduceParams{Acks: 1}, ProduceEntry{Topic: "t"}, kerr.InvalidRecord, -1},
 		{"damaged", ProduceParams{Acks: 1}, ProduceEntry{Topic: "t", Records: damaged}, kerr.CorruptMessage, -1},
 		{"without key", ProduceParams{Acks: 1}, ProduceEntry{Topic: "compacted", Records: nothingKeyed}, kerr.InvalidRecord, 0},
 		{"not verified", ProduceParams{Acks: 1}, ProduceEntry{Topic: "t", Records: transactional}, kerr.InvalidTxnState, 0},

@@ -101,16 +101,16 @@ func frameSet(raw []byte, version int16) (set []byte, first Entry, err error) {
 	}
 	switch {
 	case entries == 0:
-		return nil, nil, invalidf(kerr.InvalidRecord,
+		return nil, nil, unsendablef(kerr.InvalidRecord,
 			"Produce requests with version %d must have at least one record batch per partition", version)
 	case first.Magic() != 2:
-		return nil, nil, invalidf(kerr.InvalidRecord,
+		return nil, nil, unsendablef(kerr.InvalidRecord,
 			"Produce requests with version %d are only allowed to contain record batches with magic version 2", version)
 	case version < 7 && first.Codec() == Zstd:
-		return nil, nil, invalidf(kerr.UnsupportedCompressionType,
+		return nil, nil, unsendablef(kerr.UnsupportedCompressionType,
 			"Produce requests with version %d are not allowed to use ZStandard compression", version)
 	case entries > 1:
-		return nil, nil, invalidf(kerr.InvalidRecord,
+		return nil, nil, unsendablef(kerr.InvalidRecord,
 			"Produce requests with version %d are only allowed to contain exactly one record batch per partition", version)
 	}
 	return set, first, nil

@@ -25,6 +25,9 @@ func (e RecordError) String() string {
 type Invalid struct {
 	Err          *errcode.Error
 	RecordErrors []RecordError // at most maxRecordErrors, by rising Index; empty if the set as a whole is wrong
+	// Unsendable says that the version of the request does not allow such a set, whatever the partition is
+	// (ProduceRequest.validateRecords).
+	Unsendable bool
 }
 
 // maxRecordErrors bounds what a set of many small wrong records makes us answer.
@@ -41,6 +44,10 @@ func (e *Invalid) Code() int16 { return e.Err.Code() }
 
 func invalidf(code *kerr.Error, format string, args ...any) error {
 	return &Invalid{Err: errcode.Newf(code, format, args...)}
+}
+
+func unsendablef(code *kerr.Error, format string, args ...any) error {
+	return &Invalid{Err: errcode.Newf(code, format, args...), Unsendable: true}
 }
 
 // asInvalid gives err, which came up while a produced set was read, the code that a producer is to see.
