@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -16,7 +18,14 @@ import (
 // startLogged runs a broker on dir and stops it; it returns the cluster's id and the warnings.
 func startLogged(t *testing.T, dir string, env ...string) (clusterID string, warnings []string) {
 	t.Helper()
-	snapshot, _, err := config.Load(config.Sources{Env: env, Overrides: []string{"log.dirs=" + dir, "listeners=PLAINTEXT://127.0.0.1:0"}})
+	return runLogged(t, config.Sources{Env: env, Overrides: []string{"log.dirs=" + dir}}, func(*Broker) {})
+}
+
+// runLogged runs a broker, does something with it and stops it.
+func runLogged(t *testing.T, sources config.Sources, do func(*Broker)) (clusterID string, warnings []string) {
+	t.Helper()
+	sources.Overrides = append(sources.Overrides, "listeners=PLAINTEXT://127.0.0.1:0")
+	snapshot, _, err := config.Load(sources)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,6 +35,7 @@ func startLogged(t *testing.T, dir string, env ...string) (clusterID string, war
 		t.Fatal(err)
 	}
 	clusterID = b.services.ClusterID
+	do(b)
 	if err := b.Stop(nil); err != nil {
 		t.Error(err)
 	}
@@ -79,5 +89,43 @@ func TestOrderOfDirectories(t *testing.T) {
 	err = New(Options{Config: snapshot, Logger: zap.NewNop(), Pipes: true}).Start(t.Context())
 	if err == nil || !strings.Contains(err.Error(), filepath.Join(one, StoreFile)) || !strings.Contains(err.Error(), filepath.Join(two, StoreFile)) {
 		t.Errorf("two stores: %v", err)
+	}
+}
+
+// Partitions whose directory was taken out of log.dirs are made anew, which is said loudly, once.
+func TestLostDirectoryIsToldOf(t *testing.T) {
+	one, two := t.TempDir(), t.TempDir()
+	runLogged(t, config.Sources{Overrides: []string{"log.dirs=" + one + "," + two}}, func(b *Broker) {
+		cl := client(t, b)
+		defer cl.Close()
+		createTopic(t, cl, "t", 4, nil)
+	})
+	for start, want := range []int{1, 0} { // what was made anew is there at the next start
+		_, warnings := runLogged(t, config.Sources{Overrides: []string{"log.dirs=" + one}}, func(*Broker) {})
+		if len(warnings) != want || want > 0 && !strings.Contains(warnings[0], "were in none of its log directories") {
+			t.Errorf("start %d: warnings %q", start, warnings)
+		}
+	}
+}
+
+// Groups that can only wait because their topic cannot be created: the log says why, once.
+func TestUncreatedInternalTopicIsToldOf(t *testing.T) {
+	_, warnings := runLogged(t, config.Sources{Overrides: []string{"log.dirs=" + t.TempDir(), "offsets.topic.replication.factor=3"}}, func(b *Broker) {
+		cl := client(t, b)
+		defer cl.Close()
+		for range 3 {
+			r := kmsg.NewPtrFindCoordinatorRequest()
+			r.CoordinatorKeys = []string{"g"}
+			answer, err := r.RequestWith(t.Context(), cl.SeedBrokers()[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code := answer.Coordinators[0].ErrorCode; code != kerr.CoordinatorNotAvailable.Code {
+				t.Errorf("code %d", code)
+			}
+		}
+	})
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "offsets.topic.replication.factor") {
+		t.Errorf("warnings %q", warnings)
 	}
 }

@@ -67,6 +67,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 		Dirs: b.config.LogDirs(), Clock: b.clock, Logger: b.logger, BrokerID: id, ClusterID: b.clusterID,
 		Defaults:                      b.topics.defaults.log,
 		RecoveryThreadsPerDir:         config.RecoveryThreadsPerDir.Of(b.config),
+		InitialTaskDelay:              max(1, config.InitialTaskDelay.Of(b.config)), // 0 would be the default
 		RetentionCheckInterval:        config.RetentionCheckInterval.Of(b.config),
 		FlushCheckpointInterval:       config.FlushCheckpointInterval.Of(b.config),
 		HWCheckpointInterval:          config.HighWatermarkCheckpoint.Of(b.config),

@@ -40,14 +40,20 @@ func TransactionsTopic(partitions int32, replicationFactor int16, segmentBytes, 
 // autoCreate serves AutoCreate. After kafka.server.AutoTopicCreationManager.
 func (m *Machine) autoCreate(names []string, done func([]AutoCreated)) {
 	results := make([]AutoCreated, len(names))
-	q := m.newRequest(len(names), 0, func(i int, code int16, _ *string) {
+	q := m.newRequest(len(names), 0, func(i int, code int16, message *string) {
+		results[i] = AutoCreated{Topic: names[i]}
 		switch code {
 		case kerr.NotController.Code:
 			code = kerr.UnknownTopicOrPartition.Code
 		case kerr.RequestTimedOut.Code, kerr.TopicAlreadyExists.Code: // it is there, its leaders soon will be
 			code = kerr.LeaderNotAvailable.Code
+		case 0, kerr.UnknownTopicOrPartition.Code:
+		default:
+			if results[i].Refusal = kerr.ErrorForCode(code).Error(); message != nil {
+				results[i].Refusal = *message
+			}
 		}
-		results[i] = AutoCreated{names[i], code}
+		results[i].Code = code
 	}, func(m *Machine) { m.do(Answer{results, func() { done(results) }}) })
 	var list []*creation
 	var others []string

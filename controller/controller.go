@@ -288,10 +288,12 @@ func (c *Controller) ServeProducerIDs(r *kmsg.AllocateProducerIDsRequest, done f
 	c.request(func(m *Machine) { m.reigning(func() { m.serveProducerIDs(r, done) }) })
 }
 
-// AutoCreated is what became of one name given to AutoCreate: the error code for its Metadata row.
+// AutoCreated is what became of one name given to AutoCreate: the error code for its Metadata row, and in words why it
+// cannot be created, "" where it is or may be.
 type AutoCreated struct {
-	Topic string
-	Code  int16
+	Topic   string
+	Code    int16
+	Refusal string
 }
 
 // AutoCreate creates topics that a client asked Metadata about, with the broker's defaults or as Settings.InternalTopics says.

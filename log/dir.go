@@ -188,12 +188,12 @@ func (d *dir) start(o *Options) {
 			}
 		}
 	}
-	d.sched.every(o.RetentionInitialDelay, o.RetentionCheckInterval, report("retention", d.retention))
-	d.sched.every(o.FlushCheckpointInterval, o.FlushCheckpointInterval,
+	d.sched.every(o.InitialTaskDelay, o.RetentionCheckInterval, report("retention", d.retention))
+	d.sched.every(o.InitialTaskDelay, o.FlushCheckpointInterval,
 		report("recovery points could not be written", func() error { return d.checkpoint(recoveryCheckpoint, false) }))
 	d.sched.every(o.HWCheckpointInterval, o.HWCheckpointInterval,
 		report("high watermarks could not be written", func() error { return d.checkpoint(hwCheckpoint, false) }))
-	d.sched.every(o.StartOffsetCheckpointInterval, o.StartOffsetCheckpointInterval,
+	d.sched.every(o.InitialTaskDelay, o.StartOffsetCheckpointInterval,
 		report("log start offsets could not be written", func() error { return d.checkpoint(startCheckpoint, false) }))
 	d.sched.every(o.ProducerIDCheckInterval, o.ProducerIDCheckInterval, d.expireProducers)
 }

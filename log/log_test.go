@@ -384,7 +384,7 @@ func TestDeletedSegmentsGoLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.clock.Advance(e.m.o.RetentionInitialDelay)
+	e.clock.Advance(e.m.o.InitialTaskDelay)
 	waitFor(t, func() bool { return l.Bounds().Start > 0 })
 	deletedFiles := func() (n int) {
 		entries, err := e.fs.ReadDir("/data/t-0")

@@ -27,7 +27,7 @@ type Options struct {
 
 	RecoveryThreadsPerDir         int           // number of CPUs
 	RetentionCheckInterval        time.Duration // 5 min
-	RetentionInitialDelay         time.Duration // 30 s
+	InitialTaskDelay              time.Duration // 30 s: before the first retention, and before recovery points and log starts are first written
 	FlushCheckpointInterval       time.Duration // 1 min: recovery points
 	HWCheckpointInterval          time.Duration // 5 s
 	StartOffsetCheckpointInterval time.Duration // 1 min
@@ -67,7 +67,7 @@ func (o Options) withDefaults() Options {
 		instead time.Duration
 	}{
 		{&o.RetentionCheckInterval, 5 * time.Minute},
-		{&o.RetentionInitialDelay, 30 * time.Second},
+		{&o.InitialTaskDelay, 30 * time.Second},
 		{&o.FlushCheckpointInterval, time.Minute},
 		{&o.HWCheckpointInterval, 5 * time.Second},
 		{&o.StartOffsetCheckpointInterval, time.Minute},

@@ -2,6 +2,7 @@ package api
 
 import (
 	"slices"
+	"time"
 
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/metadata"
@@ -9,6 +10,7 @@ import (
 	"github.com/gregor-broker/gregor/log"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
 )
 
 // Metadata tells where the brokers are and who leads which partition, and creates topics that it is asked for where
@@ -215,7 +217,19 @@ func (s *Services) autoCreate(topics []string, done func(map[string]int16)) {
 		codes := make(map[string]int16, len(created))
 		for _, t := range created {
 			codes[t.Topic] = t.Code
+			if t.Refusal != "" && metadata.IsInternal(t.Topic) {
+				s.logUncreated(t)
+			}
 		}
 		done(codes)
 	})
+}
+
+// logUncreated tells of an internal topic that cannot be created: the groups or transactions that need it can only wait.
+func (s *Services) logUncreated(t controller.AutoCreated) {
+	if leftOut, due := s.uncreated.Due(s.Clock, time.Minute); due {
+		s.Logger.Error("a topic that the broker keeps its own state in cannot be created, and who needs it waits; with too few brokers, lower "+
+			"offsets.topic.replication.factor or transaction.state.log.replication.factor, or start more", zap.String("topic", t.Topic),
+			zap.String("why", t.Refusal), zap.Int("left_out", leftOut))
+	}
 }

@@ -41,8 +41,9 @@ type Services struct {
 	Clock       clock.Clock
 	Logger      *zap.Logger
 
-	orders orderGate
-	door   door
+	orders    orderGate
+	uncreated clock.Seldom // bounds lines about internal topics that cannot be created
+	door      door
 }
 
 // ApplyMetadata carries an UpdateMetadata order out: the image changes, and the coordinator forgets topics that went

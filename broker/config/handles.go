@@ -132,6 +132,7 @@ var (
 // The keys of the logs that are not defaults of topic keys (those are in TopicLog).
 var (
 	RecoveryThreadsPerDir   = integer("num.recovery.threads.per.data.dir")
+	InitialTaskDelay        = span("log.initial.task.delay.ms")
 	RetentionCheckInterval  = span("log.retention.check.interval.ms")
 	FlushCheckpointInterval = span("log.flush.offset.checkpoint.interval.ms")
 	StartCheckpointInterval = span("log.flush.start.offset.checkpoint.interval.ms")

@@ -59,7 +59,7 @@ var logKeys = []Key{
 	{Name: "log.flush.start.offset.checkpoint.interval.ms", Type: Int, Default: "60000", Valid: atLeast(0),
 		Doc: "How often the log starts are written."},
 	{Name: "log.initial.task.delay.ms", Type: Long, Default: "30000", Valid: atLeast(0), Internal: true,
-		Standing: Accepted, Why: whyInside, Doc: "How long after the start the background work begins."},
+		Doc: "How long after the start the background work begins."},
 	{Name: "log.cleaner.enable", Type: Bool, Default: "true", Doc: "Whether compacted topics are compacted."},
 	{Name: "log.cleaner.threads", Type: Int, Default: "1", Valid: atLeast(0), Update: ClusterWide,
 		Standing: Accepted, Why: whyCleaner, Doc: "Threads that compact."},

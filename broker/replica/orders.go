@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -123,7 +124,9 @@ func (m *Manager) createLogs(changes []change) {
 	if len(news) == 0 {
 		return
 	}
+	lost := m.lost(of)
 	errs := m.logs.Create(news)
+	m.tellRemade(lost)
 	for i, c := range of {
 		if c.err = errs[i]; c.err != nil {
 			continue
@@ -135,6 +138,38 @@ func (m *Manager) createLogs(changes []change) {
 		c.isNew = true
 	}
 }
+
+// lost lists the partitions among changes that are not new and that no log directory holds.
+func (m *Manager) lost(changes []*change) []log.TopicPartition {
+	var list []log.TopicPartition
+	for _, c := range changes {
+		if !c.state.IsNew && m.logs.Get(c.tp) == nil {
+			list = append(list, c.tp)
+		}
+	}
+	return list
+}
+
+// tellRemade tells of partitions that were lost and are made anew, empty. Kafka does so without a word.
+func (m *Manager) tellRemade(lost []log.TopicPartition) {
+	if len(lost) == 0 {
+		return
+	}
+	topics := map[string]bool{}
+	for _, tp := range lost {
+		topics[tp.Topic] = true
+	}
+	names := slices.Sorted(maps.Keys(topics))
+	if len(names) > topicsShown {
+		names = append(names[:topicsShown], "…")
+	}
+	m.logger.Error("partitions that this broker is to hold were in none of its log directories and are made anew, empty. If a directory was "+
+		"taken out of log.dirs or not mounted, stop the broker now and put it back: what it holds is not served, and on a single broker "+
+		"it is the only copy", zap.Int("partitions", len(lost)), zap.Strings("topics", names))
+}
+
+// topicsShown is how many names one line may hold.
+const topicsShown = 5
 
 // apply gives the partitions their roles, publishes the new ones, has followers fetch and tells about leaderships.
 func (m *Manager) apply(changes []change) {
