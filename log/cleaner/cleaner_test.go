@@ -323,3 +323,43 @@ func TestOffsetMap(t *testing.T) {
 		t.Error("a map of two keys takes three")
 	}
 }
+
+// A cleaned segment is as old as the last of those that it replaces: retention, tombstones of old formats and offsets by
+// time of version 0 go by it.
+func TestModificationTime(t *testing.T) {
+	e := newEnv(t, testConfig())
+	for range 6 {
+		e.append(plain(record.None), kv("a", "1", "b", "1"))
+		e.roll()
+		e.clock.Advance(time.Hour)
+	}
+	modified := func() (bases, times []int64) {
+		for _, s := range e.log.Segments() {
+			ms, err := s.ModTime()
+			if err != nil {
+				t.Fatal(err)
+			}
+			bases, times = append(bases, s.Base()), append(times, ms)
+		}
+		return bases, times
+	}
+	oldBases, oldTimes := modified()
+	e.clock.Advance(time.Hour)
+	larger := e.config
+	larger.SegmentBytes = 3000 // so that several become one
+	e.log.SetConfig(&larger)
+	e.clean()
+	bases, times := modified()
+	if len(bases) >= len(oldBases) {
+		t.Fatalf("of segments %v there are %v", oldBases, bases)
+	}
+	for i := range bases[:len(bases)-1] {
+		last := 0
+		for last+1 < len(oldBases) && oldBases[last+1] < bases[i+1] {
+			last++
+		}
+		if times[i] != oldTimes[last] {
+			t.Errorf("segment %d was modified at %d, want %d", bases[i], times[i], oldTimes[last])
+		}
+	}
+}

@@ -263,6 +263,13 @@ func (r *round) install(cleaned *segment.Segment, group []*segment.Segment) erro
 	if err := cleaned.Finish(); err != nil {
 		return err
 	}
+	modified, err := group[len(group)-1].ModTime() // what was cleaned is no newer than it was (Cleaner.cleanSegments)
+	if err != nil {
+		return err
+	}
+	if err := cleaned.SetModTime(modified); err != nil {
+		return err
+	}
 	if err := r.check(); err != nil {
 		return err
 	}

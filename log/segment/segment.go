@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gregor-broker/gregor/log/record"
 	"github.com/gregor-broker/gregor/log/vfs"
@@ -399,6 +400,11 @@ func (s *Segment) ModTime() (int64, error) {
 		return 0, err
 	}
 	return info.ModTime.UnixMilli(), nil
+}
+
+// SetModTime makes the log file look as if it was last modified at ms. For segments that replace others.
+func (s *Segment) SetModTime(ms int64) error {
+	return s.files.FS.SetModTime(s.Path(), time.UnixMilli(ms))
 }
 
 // FitsRelative says whether an entry that ends at lastOffset can be in this segment.

@@ -4,6 +4,7 @@ import (
 	"io"
 	"io/fs"
 	"sync/atomic"
+	"time"
 )
 
 // Op is a kind of call that changes a file system or makes it durable, or that reads file content.
@@ -16,6 +17,7 @@ const (
 	OpMkdir     Op = "mkdir"
 	OpReadDir   Op = "readdir"
 	OpReadFile  Op = "readfile"
+	OpModTime   Op = "modtime"
 	OpRename    Op = "rename"
 	OpRemove    Op = "remove"
 	OpRemoveAll Op = "removeall"
@@ -122,6 +124,14 @@ func (f *Faulty) ReadFile(name string, max int) ([]byte, error) {
 		return nil, err
 	}
 	return f.FS.ReadFile(name, max)
+}
+
+// SetModTime implements FS.
+func (f *Faulty) SetModTime(name string, t time.Time) error {
+	if _, err := f.ask(OpModTime, name, 0); err != nil {
+		return err
+	}
+	return f.FS.SetModTime(name, t)
 }
 
 // Rename implements FS.

@@ -193,6 +193,18 @@ func (m *Mem) Stat(name string) (Info, error) {
 	return Info{n.data.size, n.modified, n.dir}, nil
 }
 
+// SetModTime implements FS.
+func (m *Mem) SetModTime(name string, t time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.find(name)
+	if n == nil {
+		return pathErr("utimes", name, syscall.ENOENT)
+	}
+	n.modified = t
+	return nil
+}
+
 // Rename implements FS.
 func (m *Mem) Rename(old, new string) error {
 	m.mu.Lock()

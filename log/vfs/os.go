@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,6 +53,8 @@ func (osFS) Stat(name string) (Info, error) {
 	}
 	return Info{Size: i.Size(), ModTime: i.ModTime(), Dir: i.IsDir()}, nil
 }
+
+func (osFS) SetModTime(name string, t time.Time) error { return os.Chtimes(name, t, t) }
 
 func (osFS) ReadFile(name string, max int) ([]byte, error) {
 	f, err := open(name, unix.O_RDONLY)

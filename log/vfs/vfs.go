@@ -26,6 +26,8 @@ type FS interface {
 	// ReadFile returns the content of a small file; an error if it is larger than max.
 	ReadFile(name string, max int) ([]byte, error)
 	Stat(name string) (Info, error)
+	// SetModTime makes a file look as if last written at t, until it is written again.
+	SetModTime(name string, t time.Time) error
 	// Rename replaces what is at new. It is durable only after SyncDir of the parent.
 	Rename(old, new string) error
 	Remove(name string) error

@@ -86,6 +86,16 @@ func TestFiles(t *testing.T) {
 		if _, err := fsys.ReadFile(name, 8); err == nil {
 			t.Error("a file that is too large was read")
 		}
+		long := time.UnixMilli(1_500_000_000_000)
+		if err := fsys.SetModTime(name, long); err != nil {
+			t.Error(err)
+		}
+		if info, err := fsys.Stat(name); err != nil || !info.ModTime.Equal(long) {
+			t.Errorf("modified %v, %v", info.ModTime, err)
+		}
+		if err := fsys.SetModTime(dir+"/none", long); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the time of what is not there: %v", err)
+		}
 		if err := fsys.Rename(name, dir+"/other"); err != nil {
 			t.Error(err)
 		}
