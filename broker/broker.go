@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gregor-broker/gregor/broker/api"
@@ -40,7 +41,8 @@ type Options struct {
 // Broker is one broker. Its fields are set while it starts and not changed after that.
 type Broker struct {
 	options   Options
-	config    *config.Snapshot
+	config    *config.Snapshot // as it was at the start, for what does not change
+	live      *config.Live     // owned by dynamicConfig
 	logger    *zap.Logger
 	clock     clock.Clock
 	network   *wire.Server
@@ -57,7 +59,7 @@ type Broker struct {
 	background sync.WaitGroup
 	failed     chan error // why the broker must end by itself; the first reason counts
 	topics     *topicConfigs
-	cleaner    *cleaner.Cleaner
+	cleaner    atomic.Pointer[cleaner.Cleaner]
 	services   *api.Services
 	startedAt  time.Duration
 }

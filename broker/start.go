@@ -57,7 +57,8 @@ func (b *Broker) openLogs(ctx context.Context) error {
 		return err
 	}
 	b.config = b.config.WithBrokerID(id)
-	b.topics = newTopicConfigs(b.config, b.logger)
+	b.live = config.NewLive(b.config)
+	b.topics = newTopicConfigs(b.live)
 	for _, dir := range b.config.LogDirs() {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
@@ -65,7 +66,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 	}
 	logs, err := log.OpenManager(ctx, log.Options{
 		Dirs: b.config.LogDirs(), Clock: b.clock, Logger: b.logger, BrokerID: id, ClusterID: b.clusterID,
-		Defaults:                      b.topics.defaults.log,
+		Defaults:                      b.topics.of("").log,
 		RecoveryThreadsPerDir:         config.RecoveryThreadsPerDir.Of(b.config),
 		InitialTaskDelay:              max(1, config.InitialTaskDelay.Of(b.config)), // 0 would be the default
 		RetentionCheckInterval:        config.RetentionCheckInterval.Of(b.config),
@@ -80,7 +81,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 	}
 	b.services = &api.Services{
 		BrokerID: id, ClusterID: logs.ClusterID(), Embedded: b.config.Embedded(), APIs: api.NewTable(b.config.Embedded()),
-		Config: b.config, Metadata: metadata.NewCache(), Logs: logs, Clock: b.clock, Logger: b.logger,
+		Config: b.live, Metadata: metadata.NewCache(), Logs: logs, Clock: b.clock, Logger: b.logger,
 	}
 	return nil
 }
@@ -92,9 +93,7 @@ func (b *Broker) bindListeners(context.Context) error {
 		QueuedMaxRequests:     config.QueuedMaxRequests.Of(c),
 		QueuedMaxRequestBytes: requestMemory(c),
 		MaxRequestBytes:       int32(config.SocketRequestMaxBytes.Of(c)),
-		MaxConnections:        config.MaxConnections.Of(c),
-		MaxConnectionsPerIP:   config.MaxConnectionsPerIP.Of(c),
-		PerIPOverrides:        c.PerIPConnections(),
+		ConnectionLimits:      connectionLimits(c),
 		IdleTimeout:           config.ConnectionsMaxIdle.Of(c),
 		SendBuffer:            config.SocketSendBuffer.Of(c),
 		ReceiveBuffer:         config.SocketReceiveBuffer.Of(c),
@@ -173,7 +172,7 @@ func (b *Broker) buildServices(context.Context) error {
 	})
 	s.Features = func() *controller.Finalised { return s.Controller.Features() }
 	s.Downconvert = func(topic string) bool {
-		return config.TopicDownconversion(b.config, s.Controller.TopicConfigs(topic))
+		return config.TopicDownconversion(b.live.Now(), s.Controller.TopicConfigs(topic))
 	}
 	b.joiner = b.newJoiner()
 	s.Replicas = replica.New(replica.Options{
@@ -202,7 +201,7 @@ func (b *Broker) buildServices(context.Context) error {
 		AlterPartition: b.proposals.propose,
 		DirFailed:      b.dirFailed(),
 	})
-	b.topics.changed = s.Replicas.ConfigChanged
+	b.topics.changed, b.topics.changedAll = s.Replicas.ConfigChanged, s.Replicas.DefaultsChanged
 	s.Groups = groupcoord.New(groupcoord.Options{
 		Log: s.Replicas.InternalLog(metadata.ConsumerOffsets), Metadata: groupMetadata{s.Metadata},
 		Clock: b.clock, Logger: b.logger, Config: groupSettings(b.config),
@@ -233,7 +232,7 @@ func (b *Broker) leadershipChanged(tp log.TopicPartition, epoch int32, leader bo
 func (b *Broker) startController(ctx context.Context) error {
 	b.services.Controller = controller.New(controller.Options{
 		Store: b.store, Broker: b.registration(), ClusterID: b.services.ClusterID,
-		Transport: transport{b}, Forward: b.forward, Observer: b.topics, Configs: b.topics,
+		Transport: transport{b}, Forward: b.forward, Observer: newObserver(b), Configs: b.topics,
 		Clock: b.clock, Logger: b.logger, Settings: controllerSettings(b.config),
 	})
 	if err := b.services.Controller.Start(ctx); err != nil {
@@ -251,10 +250,12 @@ func (b *Broker) startCleaner(context.Context) error {
 		return nil
 	}
 	started, err := cleaner.Start(cleaner.Options{
-		Logs: b.services.Logs, Clock: b.clock, Logger: b.logger, Backoff: config.CleanerBackoff.Of(b.config),
-		DedupeBytes: config.CleanerDedupeBytes.Of(b.config), LoadFactor: config.CleanerLoadFactor.Of(b.config),
+		Logs: b.services.Logs, Clock: b.clock, Logger: b.logger, Settings: cleanerSettings(b.live.Now()),
 	})
-	b.cleaner = started
+	if err == nil {
+		b.cleaner.Store(started)
+		started.Reconfigure(cleanerSettings(b.live.Now())) // it may have changed meanwhile
+	}
 	return err
 }
 

@@ -143,10 +143,11 @@ func (b *Broker) stopReplicas(context.Context) error {
 }
 
 func (b *Broker) stopCleaner(context.Context) error {
-	if b.cleaner == nil {
+	c := b.cleaner.Load()
+	if c == nil {
 		return nil
 	}
-	return b.cleaner.Close()
+	return c.Close()
 }
 
 func (b *Broker) closeLogs(ctx context.Context) error {

@@ -6,20 +6,20 @@ import (
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/zap"
 )
 
 // topicConfigs knows each topic's configuration: it validates and describes it for the controller, follows its changes
-// (controller.Observer) and says when one has changed. Safe for concurrent use.
+// and says when one has changed. Safe for concurrent use.
 type topicConfigs struct {
-	snapshot *config.Snapshot
-	logger   *zap.Logger
-	defaults topicConfig
-	changed  func(topic string) // set before the controller starts
+	live       *config.Live
+	changed    func(topic string) // set before the controller starts
+	changedAll func()             // likewise
 
 	mu struct {
 		sync.RWMutex
-		topics map[string]topicConfig // those with overrides
+		defaults  topicConfig
+		topics    map[string]topicConfig // those with overrides
+		overrides map[string]map[string]string
 	}
 }
 
@@ -29,15 +29,15 @@ type topicConfig struct {
 	minISR int
 }
 
-func newTopicConfigs(s *config.Snapshot, logger *zap.Logger) *topicConfigs {
-	c := &topicConfigs{snapshot: s, logger: logger}
-	c.defaults = c.effective(nil)
-	c.mu.topics = map[string]topicConfig{}
+func newTopicConfigs(live *config.Live) *topicConfigs {
+	c := &topicConfigs{live: live}
+	c.mu.defaults = effective(live.Now(), nil)
+	c.mu.topics, c.mu.overrides = map[string]topicConfig{}, map[string]map[string]string{}
 	return c
 }
 
-func (c *topicConfigs) effective(overrides map[string]string) topicConfig {
-	return topicConfig{log: config.TopicLog(c.snapshot, overrides), minISR: config.TopicMinISR(c.snapshot, overrides)}
+func effective(s *config.Snapshot, overrides map[string]string) topicConfig {
+	return topicConfig{log: config.TopicLog(s, overrides), minISR: config.TopicMinISR(s, overrides)}
 }
 
 func (c *topicConfigs) of(topic string) topicConfig {
@@ -46,43 +46,41 @@ func (c *topicConfigs) of(topic string) topicConfig {
 	if own, ok := c.mu.topics[topic]; ok {
 		return own
 	}
-	return c.defaults
+	return c.mu.defaults
 }
 
-// ConfigChanged takes a topic's new overrides over.
-func (c *topicConfigs) ConfigChanged(kind, name string, values map[string]string) {
-	if kind != "topics" {
-		if len(values) > 0 {
-			c.logger.Warn("configuration of this kind is stored but not applied yet",
-				zap.String("kind", kind), zap.String("name", name))
-		}
-		return
-	}
-	now := c.defaults
-	if len(values) > 0 {
-		now = c.effective(values)
-	}
+// topicChanged takes a topic's new overrides over.
+func (c *topicConfigs) topicChanged(name string, values map[string]string) {
 	c.mu.Lock()
 	if len(values) > 0 {
-		c.mu.topics[name] = now
+		c.mu.topics[name], c.mu.overrides[name] = effective(c.live.Now(), values), values
 	} else {
 		delete(c.mu.topics, name)
+		delete(c.mu.overrides, name)
 	}
 	c.mu.Unlock()
 	c.changed(name)
 }
 
-// ControllerChanged has no effect: who the controller is stands in the image.
-func (c *topicConfigs) ControllerChanged(int32) {}
+// defaultsChanged takes over what the broker's configuration, which has changed, says of topics.
+func (c *topicConfigs) defaultsChanged(s *config.Snapshot) {
+	c.mu.Lock()
+	c.mu.defaults = effective(s, nil)
+	for name, values := range c.mu.overrides {
+		c.mu.topics[name] = effective(s, values)
+	}
+	c.mu.Unlock()
+	c.changedAll()
+}
 
 // Validate returns an INVALID_CONFIG that says what is wrong with a topic's overrides.
 func (c *topicConfigs) Validate(values map[string]string) error {
-	return config.ValidateTopic(c.snapshot, values)
+	return config.ValidateTopic(c.live.Now(), values)
 }
 
 // Describe returns a topic's effective configuration as CreateTopics tells it (KIP-525).
 func (c *topicConfigs) Describe(values map[string]string) []kmsg.CreateTopicsResponseTopicConfig {
-	rows := config.DescribeTopic(c.snapshot, values, nil)
+	rows := config.DescribeTopic(c.live.Now(), values, nil)
 	described := make([]kmsg.CreateTopicsResponseTopicConfig, 0, len(rows))
 	for _, row := range rows {
 		described = append(described, kmsg.CreateTopicsResponseTopicConfig{
@@ -94,5 +92,5 @@ func (c *topicConfigs) Describe(values map[string]string) []kmsg.CreateTopicsRes
 
 // UncleanElection says whether a topic with these overrides may elect a leader outside the ISR.
 func (c *topicConfigs) UncleanElection(values map[string]string) bool {
-	return config.TopicUncleanElection(c.snapshot, values)
+	return config.TopicUncleanElection(c.live.Now(), values)
 }

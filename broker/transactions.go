@@ -12,7 +12,7 @@ import (
 
 // verifyTransactions says whether the first batch of a transaction is appended only when its coordinator knows that the
 // partition is part of it.
-func (b *Broker) verifyTransactions() bool { return config.TxnVerification.Of(b.config) }
+func (b *Broker) verifyTransactions() bool { return config.TxnVerification.Of(b.live.Now()) }
 
 // newJoiner returns what asks the transaction coordinators.
 func (b *Broker) newJoiner() *txnjoin.Joiner {

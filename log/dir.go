@@ -32,7 +32,7 @@ type dir struct {
 	// What the checkpoints have to be written for.
 	recoveryChanged, hwChanged, startChanged flag
 
-	producerMaxAgeMs int64
+	producerMaxAgeMs atomic.Int64
 	verifyTxns       func() bool
 
 	troubles troubles
@@ -213,7 +213,7 @@ func (d *dir) expireProducers() {
 	now := d.nowMs()
 	for _, l := range d.all() {
 		l.mu.Lock()
-		l.mu.producers.Expire(now, d.producerMaxAgeMs)
+		l.mu.producers.Expire(now, d.producerMaxAgeMs.Load())
 		l.mu.Unlock()
 	}
 }

@@ -336,7 +336,7 @@ func (l *Log) loadProducers(end int64) error {
 		}
 		raw, err := l.dir.fs.ReadFile(l.snapshotPath(at), producer.MaxSnapshotBytes)
 		if err == nil {
-			err = l.mu.producers.Load(raw, l.dir.nowMs(), l.dir.producerMaxAgeMs)
+			err = l.mu.producers.Load(raw, l.dir.nowMs(), l.dir.producerMaxAgeMs.Load())
 		}
 		if err == nil {
 			from = at

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -65,8 +66,9 @@ func (m *Manager) lockDirs(files *segment.Files) error {
 		}
 		d := &dir{
 			path: path, fs: m.o.FS, files: files, clock: m.o.Clock, logger: m.o.Logger, lock: lock,
-			producerMaxAgeMs: m.o.ProducerIDExpiration.Milliseconds(), verifyTxns: m.o.VerifyTransactions,
+			verifyTxns: m.o.VerifyTransactions,
 		}
+		d.producerMaxAgeMs.Store(m.o.ProducerIDExpiration.Milliseconds())
 		d.mu.logs = map[TopicPartition]*Log{}
 		m.dirs = append(m.dirs, d)
 	}
@@ -84,6 +86,13 @@ func (m *Manager) abandon() {
 			l.closeFiles()
 		}
 		d.lock.Close()
+	}
+}
+
+// SetProducerIDExpiration changes how long silent idempotent producers are remembered.
+func (m *Manager) SetProducerIDExpiration(age time.Duration) {
+	for _, d := range m.dirs {
+		d.producerMaxAgeMs.Store(age.Milliseconds())
 	}
 }
 

@@ -25,9 +25,7 @@ type Config struct {
 	MaxRequestBytes       int32 // socket.request.max.bytes; 100 MiB
 	MaxInFlight           int   // requests of one connection in work or not yet answered in full; 64
 
-	MaxConnections      int            // max.connections: accepting pauses at it; 0: no limit
-	MaxConnectionsPerIP int            // max.connections.per.ip: more are closed at once; 0: no limit
-	PerIPOverrides      map[string]int // max.connections.per.ip.overrides, by address or host name
+	ConnectionLimits
 
 	IdleTimeout   time.Duration // connections.max.idle.ms; ≤ 0: never
 	SendBuffer    int           // socket.send.buffer.bytes; ≤ 0: the system's
@@ -37,6 +35,13 @@ type Config struct {
 	Clock  clock.Clock // the machine's
 	Logger *zap.Logger // none
 	Engine string      // "": the best that the system has
+}
+
+// ConnectionLimits bound the number of connections. Server.SetLimits changes them.
+type ConnectionLimits struct {
+	MaxConnections      int            // max.connections: accepting pauses at it; 0: no limit
+	MaxConnectionsPerIP int            // max.connections.per.ip: more are closed at once; 0: no limit
+	PerIPOverrides      map[string]int // max.connections.per.ip.overrides, by address or host name
 }
 
 // withDefaults returns c with its zero values filled in.

@@ -15,44 +15,50 @@ var (
 
 // quota counts connections. Safe for concurrent use.
 type quota struct {
-	max       int // 0: no limit
-	maxPerIP  int // 0: no limit
-	overrides map[netip.Addr]int
-
 	mu struct {
 		sync.Mutex
-		total   int
-		perIP   map[netip.Addr]int // nil without a limit per address
-		stopped bool
-		empty   chan struct{} // closed when stopped and nobody is left
+		max       int // 0: no limit
+		maxPerIP  int // 0: no limit
+		overrides map[netip.Addr]int
+		total     int
+		perIP     map[netip.Addr]int
+		stopped   bool
+		empty     chan struct{} // closed when stopped and nobody is left
 	}
 	room sync.Cond
 }
 
-// newQuota resolves the host names of the overrides.
-func newQuota(cfg *Config) (*quota, error) {
-	q := &quota{max: cfg.MaxConnections, maxPerIP: cfg.MaxConnectionsPerIP, overrides: map[netip.Addr]int{}}
+func newQuota() *quota {
+	q := &quota{}
 	q.room.L = &q.mu.Mutex
 	q.mu.empty = make(chan struct{})
-	if q.maxPerIP > 0 || len(cfg.PerIPOverrides) > 0 {
-		q.mu.perIP = map[netip.Addr]int{}
-	}
-	for host, n := range cfg.PerIPOverrides {
+	q.mu.perIP = map[netip.Addr]int{}
+	return q
+}
+
+// set changes the limits. Host names are resolved.
+func (q *quota) set(l ConnectionLimits) error {
+	overrides := map[netip.Addr]int{}
+	for host, n := range l.PerIPOverrides {
 		if addr, err := netip.ParseAddr(host); err == nil {
-			q.overrides[addr.Unmap()] = n
+			overrides[addr.Unmap()] = n
 			continue
 		}
 		addrs, err := net.LookupHost(host)
 		if err != nil {
-			return nil, fmt.Errorf("max.connections.per.ip.overrides: %w", err)
+			return fmt.Errorf("max.connections.per.ip.overrides: %w", err)
 		}
 		for _, a := range addrs {
 			if addr, err := netip.ParseAddr(a); err == nil {
-				q.overrides[addr.Unmap()] = n
+				overrides[addr.Unmap()] = n
 			}
 		}
 	}
-	return q, nil
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.mu.max, q.mu.maxPerIP, q.mu.overrides = l.MaxConnections, l.MaxConnectionsPerIP, overrides
+	q.room.Broadcast()
+	return nil
 }
 
 // enter counts a connection from addr. It waits while there are too many in all, as Kafka's acceptors do.
@@ -62,30 +68,28 @@ func (q *quota) enter(addr netip.Addr) error {
 	if n := q.mu.perIP[addr]; q.limit(addr) > 0 && n >= q.limit(addr) || q.overridden(addr, 0) {
 		return errTooManyIP
 	}
-	for q.max > 0 && q.mu.total >= q.max && !q.mu.stopped {
+	for q.mu.max > 0 && q.mu.total >= q.mu.max && !q.mu.stopped {
 		q.room.Wait()
 	}
 	if q.mu.stopped {
 		return errStopping
 	}
 	q.mu.total++
-	if q.mu.perIP != nil {
-		q.mu.perIP[addr]++
-	}
+	q.mu.perIP[addr]++
 	return nil
 }
 
-// limit is addr's, 0 for none.
+// limit is addr's, 0 for none. The caller holds mu.
 func (q *quota) limit(addr netip.Addr) int {
-	if n, ok := q.overrides[addr]; ok {
+	if n, ok := q.mu.overrides[addr]; ok {
 		return n
 	}
-	return q.maxPerIP
+	return q.mu.maxPerIP
 }
 
-// overridden reports whether addr has exactly this override.
+// overridden reports whether addr has exactly this override. The caller holds mu.
 func (q *quota) overridden(addr netip.Addr, n int) bool {
-	have, ok := q.overrides[addr]
+	have, ok := q.mu.overrides[addr]
 	return ok && have == n
 }
 
@@ -94,10 +98,8 @@ func (q *quota) leave(addr netip.Addr) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.mu.total--
-	if q.mu.perIP != nil {
-		if q.mu.perIP[addr]--; q.mu.perIP[addr] <= 0 {
-			delete(q.mu.perIP, addr)
-		}
+	if q.mu.perIP[addr]--; q.mu.perIP[addr] <= 0 {
+		delete(q.mu.perIP, addr)
 	}
 	q.room.Signal()
 	q.closeIfEmpty()

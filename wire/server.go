@@ -67,7 +67,8 @@ func New(cfg Config, h Handler) (*Server, error) {
 		queue:   dispatch.NewGate(int64(cfg.QueuedMaxRequests)),
 		lines:   sampler{clock: cfg.Clock},
 	}
-	if s.quota, err = newQuota(&cfg); err != nil {
+	s.quota = newQuota()
+	if err := s.quota.set(cfg.ConnectionLimits); err != nil {
 		return nil, err
 	}
 	s.arrivals.clock, s.arrivals.waiting = cfg.Clock, s.memory.Waited
@@ -97,6 +98,12 @@ func (s *Server) Start() error { return s.engine.Start() }
 
 // Go runs f on a handler goroutine, never on the caller's. It does not wait.
 func (s *Server) Go(f func()) { s.handlers.Submit(dispatch.Func(f)) }
+
+// Resize changes the number of handler goroutines (num.io.threads).
+func (s *Server) Resize(handlers int) { s.handlers.Resize(handlers) }
+
+// SetLimits changes the limits of connections. Those that are too many by now stay. An error is a host name without address.
+func (s *Server) SetLimits(l ConnectionLimits) error { return s.quota.set(l) }
 
 // Drain accepts and reads nothing more, lets the requests in work be answered, and closes each connection when all its
 // answers are out. It returns when that is done, or with ctx's error.

@@ -120,7 +120,7 @@ func sessionRequest(r *kmsg.FetchRequest, follower bool) *fetchsession.Request {
 }
 
 func (s *Services) fetchParams(c *Call, r *kmsg.FetchRequest, replicaID int32) replica.FetchParams {
-	maxBytes := int(config.FetchMaxBytes.Of(s.Config))
+	maxBytes := int(config.FetchMaxBytes.Of(s.Config.Now()))
 	if r.Version >= fetchSoftLimits {
 		maxBytes = min(maxBytes, int(r.MaxBytes))
 	}

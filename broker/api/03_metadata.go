@@ -207,7 +207,7 @@ func (s *Services) reachable(c *Call, image *metadata.Image, p *metadata.Partiti
 }
 
 func (s *Services) mayCreate(r *kmsg.MetadataRequest) bool {
-	return config.AutoCreateTopics.Of(s.Config) && (r.Version < 4 || r.AllowAutoTopicCreation)
+	return config.AutoCreateTopics.Of(s.Config.Now()) && (r.Version < 4 || r.AllowAutoTopicCreation)
 }
 
 // autoCreate asks the controller for topics and hands on what Metadata says of each meanwhile: the client asks again.

@@ -74,7 +74,7 @@ func (s *Services) WriteTxnMarkers(r *kmsg.WriteTxnMarkersRequest, done func(*km
 			w.finish()
 		})
 	}
-	timeout := config.RequestTimeout.Of(s.Config)
+	timeout := config.RequestTimeout.Of(s.Config.Now())
 	s.Replicas.WriteMarkers(data, timeout, func(errs []error) {
 		for i, err := range errs {
 			*answers[i] = w.code(&data[i], err)

@@ -47,26 +47,27 @@ func (s *Services) describe(r kmsg.DescribeConfigsRequestResource) ([]config.Row
 		if s.Metadata.Image().Topic(r.ResourceName) == nil {
 			return nil, errNoSuchTopic
 		}
-		return config.DescribeTopic(s.Config, s.Controller.TopicConfigs(r.ResourceName), r.ConfigNames), nil
+		return config.DescribeTopic(s.Config.Now(), s.Controller.TopicConfigs(r.ResourceName), r.ConfigNames), nil
 	case kmsg.ConfigResourceTypeBroker:
 		return s.describeBroker(r)
 	}
 	return nil, errOtherResource
 }
 
+// describeBroker describes this broker, or, without a name, what is stored for all brokers.
 func (s *Services) describeBroker(r kmsg.DescribeConfigsRequestResource) ([]config.Row, error) {
 	if r.ResourceName == "" {
-		return nil, nil // the cluster-wide defaults, of which there are none while broker configuration is static
+		return config.DescribeDefaults(s.Config.Now(), r.ConfigNames), nil
 	}
 	id, err := strconv.ParseInt(r.ResourceName, 10, 32)
 	if err != nil {
-		return nil, errcode.Newf(kerr.InvalidRequest, "broker id must be an integer, but it is: %s", r.ResourceName)
+		return nil, errcode.Newf(kerr.InvalidRequest, "Broker id must be an integer, but it is: %s", r.ResourceName)
 	}
 	if int32(id) != s.BrokerID {
 		return nil, errcode.Newf(kerr.InvalidRequest,
-			"unexpected broker id, expected %d or empty string, but received %d", s.BrokerID, id)
+			"Unexpected broker id, expected %d or empty string, but received %s", s.BrokerID, r.ResourceName)
 	}
-	return config.DescribeBroker(s.Config, r.ConfigNames), nil
+	return config.DescribeBroker(s.Config.Now(), r.ConfigNames), nil
 }
 
 func describedRow(row *config.Row, r *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {

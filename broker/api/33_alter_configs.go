@@ -6,8 +6,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// AlterConfigs replaces all of a topic's configuration: a key that is not named goes back to its default.
-// Errors per resource: UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
+// AlterConfigs replaces all of the configuration of a topic, of this broker, or of all brokers (the one without name): a
+// key that is not named goes back to its default. Errors per resource: UNKNOWN_TOPIC_OR_PARTITION,
+// INVALID_CONFIG, INVALID_REQUEST.
 var alterConfigs = Entry{
 	Key: kmsg.AlterConfigs, ZooKeeper: v(0, 2), Kafka4: v(0, 2),
 	Access: on(kmsg.ACLResourceTypeTopic, kmsg.ACLOperationAlterConfigs), Cost: 8, Runs: onHandler,
@@ -20,12 +21,17 @@ func serveAlterConfigs(s *Services, c *Call, request kmsg.Request) {
 	for i, res := range r.Resources {
 		resources[i] = resource{res.ResourceType, res.ResourceName}
 	}
-	change := func(i int, _ map[string]string) (map[string]string, error) {
-		values := make([]config.Change, 0, len(r.Resources[i].Configs))
-		for _, k := range r.Resources[i].Configs {
-			values = append(values, config.Change{Name: k.Name, Op: config.Set, Value: k.Value})
+	change := func(i int) change {
+		return func(old map[string]string) (map[string]string, error) {
+			values := make([]config.Change, 0, len(r.Resources[i].Configs))
+			for _, k := range r.Resources[i].Configs {
+				values = append(values, config.Change{Name: k.Name, Op: config.Set, Value: k.Value})
+			}
+			if resources[i].kind == kmsg.ConfigResourceTypeBroker {
+				return config.ReplaceBroker(s.Config.Now(), resources[i].name != "", old, values)
+			}
+			return config.ReplaceTopic(s.Config.Now(), values)
 		}
-		return config.ReplaceTopic(s.Config, values)
 	}
 	s.alterResources(resources, r.ValidateOnly, change, func(results []error) {
 		response := kmsg.NewPtrAlterConfigsResponse()

@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// IncrementalAlterConfigs changes single keys of a topic's configuration (KIP-339).
+// IncrementalAlterConfigs changes single keys of the configuration of a topic, of this broker, or of all brokers (KIP-339).
 // Errors per resource: UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
 var incrementalAlterConfigs = Entry{
 	Key: kmsg.IncrementalAlterConfigs, ZooKeeper: v(0, 1), Kafka4: v(0, 1),
@@ -20,12 +20,17 @@ func serveIncrementalAlterConfigs(s *Services, c *Call, request kmsg.Request) {
 	for i, res := range r.Resources {
 		resources[i] = resource{res.ResourceType, res.ResourceName}
 	}
-	change := func(i int, old map[string]string) (map[string]string, error) {
+	change := func(i int) change {
 		changes := make([]config.Change, 0, len(r.Resources[i].Configs))
 		for _, k := range r.Resources[i].Configs {
 			changes = append(changes, config.Change{Name: k.Name, Op: config.Op(k.Op), Value: k.Value})
 		}
-		return config.AlterTopic(s.Config, old, changes)
+		return func(old map[string]string) (map[string]string, error) {
+			if resources[i].kind == kmsg.ConfigResourceTypeBroker {
+				return config.AlterBroker(s.Config.Now(), resources[i].name != "", old, changes)
+			}
+			return config.AlterTopic(s.Config.Now(), old, changes)
+		}
 	}
 	s.alterResources(resources, r.ValidateOnly, change, func(results []error) {
 		response := kmsg.NewPtrIncrementalAlterConfigsResponse()

@@ -34,7 +34,7 @@ func serveDescribeTopicPartitions(s *Services, c *Call, request kmsg.Request) {
 		c.Reply(response)
 		return
 	}
-	limit := max(1, min(config.PartitionSizeLimit.Of(s.Config), int(r.ResponsePartitionLimit)))
+	limit := max(1, min(config.PartitionSizeLimit.Of(s.Config.Now()), int(r.ResponsePartitionLimit)))
 	for _, name := range pageTopics(image, r) {
 		first := int32(0)
 		if r.Cursor != nil && r.Cursor.Topic == name {

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"strconv"
+
 	"github.com/gregor-broker/gregor/wire/errcode"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -13,10 +15,8 @@ const (
 )
 
 var (
-	errNoSuchTopic        = errcode.New(kerr.UnknownTopicOrPartition, "the topic does not exist")
-	errOtherResource      = errcode.New(kerr.InvalidRequest, "this broker has no configuration of this type of resource")
-	errBrokerConfigStatic = errcode.New(kerr.InvalidRequest,
-		"broker configuration cannot be changed while the broker runs; change its file and restart it")
+	errNoSuchTopic   = errcode.New(kerr.UnknownTopicOrPartition, "the topic does not exist")
+	errOtherResource = errcode.New(kerr.InvalidRequest, "this broker has no configuration of this type of resource")
 	errResourceTwice = errcode.New(kerr.InvalidRequest, "the resource is named more than once")
 )
 
@@ -26,10 +26,12 @@ type resource struct {
 	name string
 }
 
-// alterResources answers for each resource once: named twice it is refused, otherwise change computes its new
-// overrides from its old ones and the controller writes them. done gets the errors in the order of resources.
-func (s *Services) alterResources(resources []resource, validateOnly bool,
-	change func(i int, old map[string]string) (map[string]string, error), done func([]error)) {
+// change computes a resource's new configuration from its old one.
+type change func(old map[string]string) (map[string]string, error)
+
+// alterResources answers for each resource once: named twice it is refused, otherwise the controller writes what change
+// returns. done gets the errors in the order of resources.
+func (s *Services) alterResources(resources []resource, validateOnly bool, change func(i int) change, done func([]error)) {
 	counts := map[resource]int{}
 	for _, r := range resources {
 		counts[r]++
@@ -40,13 +42,11 @@ func (s *Services) alterResources(resources []resource, validateOnly bool,
 			gather.put(i, errResourceTwice)
 			continue
 		}
-		s.alterResource(r, validateOnly, func(old map[string]string) (map[string]string, error) { return change(i, old) },
-			func(err error) { gather.put(i, err) })
+		s.alterResource(r, validateOnly, change(i), func(err error) { gather.put(i, err) })
 	}
 }
 
-func (s *Services) alterResource(r resource, validateOnly bool,
-	change func(map[string]string) (map[string]string, error), done func(error)) {
+func (s *Services) alterResource(r resource, validateOnly bool, change change, done func(error)) {
 	switch r.kind {
 	case kmsg.ConfigResourceTypeTopic:
 		if s.Metadata.Image().Topic(r.name) == nil {
@@ -54,9 +54,38 @@ func (s *Services) alterResource(r resource, validateOnly bool,
 			return
 		}
 		s.Controller.AlterConfigs(kindTopics, r.name, change, validateOnly, done)
-	case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
-		done(errBrokerConfigStatic)
+	case kmsg.ConfigResourceTypeBroker:
+		name, err := s.brokerEntity(r.name)
+		if err != nil {
+			done(err)
+			return
+		}
+		s.Controller.AlterConfigs(kindBrokers, name, change, validateOnly, done)
 	default:
 		done(errOtherResource)
 	}
+}
+
+// defaultEntity is the metadata store's name for all brokers.
+const defaultEntity = "<default>"
+
+// brokerEntity is the metadata store's name for a broker resource: this broker's id, or, for no name, all brokers. Another
+// broker's configuration is asked of that one.
+func (s *Services) brokerEntity(name string) (string, error) {
+	if name == "" {
+		return defaultEntity, nil
+	}
+	return name, s.ownID(name)
+}
+
+// ownID returns an error unless name is this broker's id.
+func (s *Services) ownID(name string) error {
+	id, err := strconv.ParseInt(name, 10, 32)
+	switch {
+	case err != nil:
+		return errcode.Newf(kerr.InvalidRequest, "Node id must be an integer, but it is: %s", name)
+	case int32(id) != s.BrokerID:
+		return errcode.Newf(kerr.InvalidRequest, "Unexpected broker id, expected %d, but received %s", s.BrokerID, name)
+	}
+	return nil
 }

@@ -21,7 +21,7 @@ type Services struct {
 	ClusterID   string
 	Embedded    bool
 	APIs        *Table
-	Config      *config.Snapshot
+	Config      *config.Live
 	Listeners   Listeners
 	Metadata    *metadata.Cache
 	Controller  *controller.Controller

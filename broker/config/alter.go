@@ -39,7 +39,7 @@ func AlterTopic(s *Snapshot, old map[string]string, changes []Change) (map[strin
 		next = map[string]string{}
 	}
 	for _, c := range changes {
-		if err := s.apply(next, c); err != nil {
+		if err := s.apply(topicTable, next, c); err != nil {
 			return nil, err
 		}
 	}
@@ -79,14 +79,14 @@ func wellFormed(changes []Change) error {
 	return nil
 }
 
-func (s *Snapshot) apply(overrides map[string]string, c Change) error {
+func (s *Snapshot) apply(table *scopeKeys, overrides map[string]string, c Change) error {
 	switch c.Op {
 	case Set:
 		overrides[c.Name] = *c.Value
 	case Delete:
 		delete(overrides, c.Name)
 	case Append, Subtract:
-		return s.applyToList(overrides, c)
+		return s.applyToList(table, overrides, c)
 	default:
 		return errcode.Newf(kerr.InvalidRequest, "Unknown operation type %d for config key %s", c.Op, c.Name)
 	}
@@ -95,8 +95,8 @@ func (s *Snapshot) apply(overrides map[string]string, c Change) error {
 
 // applyToList appends what is not there yet, or subtracts. A list without override begins as Kafka's default, not as
 // the broker's.
-func (s *Snapshot) applyToList(overrides map[string]string, c Change) error {
-	k := topicTable.byName[c.Name]
+func (s *Snapshot) applyToList(table *scopeKeys, overrides map[string]string, c Change) error {
+	k := table.byName[c.Name]
 	if k == nil || !k.in(s.mode) || k.typeIn(s.mode) != List {
 		verb := map[Op]string{Append: "APPEND", Subtract: "SUBTRACT"}[c.Op]
 		return errcode.Newf(kerr.InvalidConfig, "Can't %s to key %s because its type is not LIST.", verb, c.Name)

@@ -85,6 +85,14 @@ func (s *Snapshot) decider(k *Key) *Key {
 	return k
 }
 
+// checkDynamic is check for what can change while the broker runs.
+func (s *Snapshot) checkDynamic() error {
+	if err := s.checkLogs(); err != nil {
+		return err
+	}
+	return s.checkLimits()
+}
+
 func (s *Snapshot) checkLimits() error {
 	budget, largest := s.value("queued.max.request.bytes").(int64), s.value("socket.request.max.bytes").(int64)
 	if budget > 0 && budget < largest {

@@ -60,10 +60,15 @@ func DescribeBroker(s *Snapshot, names []string) []Row {
 	var rows []Row
 	for i := range brokerTable.keys {
 		k := &brokerTable.keys[i]
-		_, set := s.static[k.Name]
-		if k.in(s.mode) && !k.internalIn(s.mode) && wanted(names, k.Name) {
+		if !wanted(names, k.Name) {
+			continue
+		}
+		_, static := s.static[k.Name]
+		set := len(s.layersOf(k)) > 0
+		switch {
+		case k.in(s.mode) && (set && k.Stored || !k.Stored && !k.internalIn(s.mode)):
 			rows = append(rows, s.brokerRow(k))
-		} else if set && wanted(names, k.Name) {
+		case static:
 			rows = append(rows, unknownRow(k.Name))
 		}
 	}
@@ -93,6 +98,9 @@ func DescribeDefaults(s *Snapshot, names []string) []Row {
 		row := s.brokerRow(brokerTable.byName[name])
 		row.Synonyms = slices.DeleteFunc(row.Synonyms, func(y Synonym) bool { return y.Source != SourceDynamicDefaultBroker })
 		row.Source = SourceDynamicDefaultBroker
+		if written := s.dynDefault[name]; !row.Sensitive {
+			row.Value = &written
+		}
 		rows = append(rows, row)
 	}
 	return rows
@@ -148,7 +156,7 @@ func shown(k *Key, value string) *string {
 func (s *Snapshot) written(k *Key, source Source) (string, bool) {
 	if source == SourceDefault {
 		v := k.defaults[s.mode-1]
-		return format(v), v != nil
+		return format(v), v != nil && !k.Stored
 	}
 	for _, l := range s.layersOf(k) {
 		if l.source == source {

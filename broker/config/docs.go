@@ -24,7 +24,11 @@ func Docs(w io.Writer) error {
 		{"Broker keys", brokerTable}, {"Topic keys", topicTable},
 		{"Group keys (described only)", groupTable}, {"Client metrics keys (described only)", clientMetricsTable},
 	} {
-		fmt.Fprintf(b, "\n### %s\n\n| key | type | default (3.9 / 4.4) | allowed | here | meaning |\n|---|---|---|---|---|---|\n", part.title)
+		if part.table == brokerTable {
+			fmt.Fprint(b, brokerKeysHead)
+		} else {
+			fmt.Fprintf(b, "\n### %s\n\n| key | type | default (3.9 / 4.4) | allowed | here | meaning |\n|---|---|---|---|---|---|\n", part.title)
+		}
 		for i := range part.table.keys {
 			if k := &part.table.keys[i]; !k.Internal {
 				k.writeDocs(b)
@@ -34,13 +38,49 @@ func Docs(w io.Writer) error {
 	return b.Flush()
 }
 
+const brokerKeysHead = `
+### Broker keys
+
+"Changes" says when Kafka lets one change a key, and whether this broker does: read-only (at the start), per-broker, or cluster-wide
+(for one broker or for all). A key that would have no effect is not changed while the broker runs: the request is refused with the
+reason.
+
+| key | type | default (3.9 / 4.4) | allowed | here | changes | meaning |
+|---|---|---|---|---|---|---|
+`
+
 func (k *Key) writeDocs(w io.Writer) {
 	mode := Kafka44
 	if !k.in(mode) {
 		mode = Kafka39
 	}
+	standing := k.docStanding()
+	if k.scope == ScopeBroker {
+		standing += " | " + k.docUpdate()
+	}
 	fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s | %s |\n", k.Name, strings.ToLower(typeWords[k.typeIn(mode)].kafka),
-		k.docDefault(), cell(k.allowed(mode)), k.docStanding(), cell(k.Doc))
+		k.docDefault(), cell(k.allowed(mode)), standing, cell(k.Doc))
+}
+
+var updateWords = map[Update]string{ReadOnly: "read-only", PerBroker: "per-broker", ClusterWide: "cluster-wide"}
+
+func (k *Key) docUpdate() string {
+	old, now := k.updateIn(Kafka39), k.updateIn(Kafka44)
+	words := updateWords[now]
+	switch {
+	case k.In == Kafka39:
+		words = updateWords[old]
+	case k.In == 0 && old != now:
+		words = updateWords[old] + " / " + words
+	}
+	switch {
+	case max(old, now) == ReadOnly:
+	case k.AtStart != "":
+		words += " in Kafka; here at the start, since " + k.AtStart
+	case k.unchangeable():
+		words += "; refused"
+	}
+	return words
 }
 
 func (k *Key) docDefault() string {

@@ -17,13 +17,10 @@ func (h Handle[T]) Of(s *Snapshot) T { return h.get(s, h.key) }
 // Name returns the key's name, for messages.
 func (h Handle[T]) Name() string { return h.key.Name }
 
-// handle makes the handle of a key; it panics (when the program starts) for a name that is not in the table.
-// Given says whether the file, the environment or an override names the key.
-func (h Handle[T]) Given(s *Snapshot) bool {
-	_, given := s.static[h.key.Name]
-	return given
-}
+// Given says whether somebody has set the key, at the start or since.
+func (h Handle[T]) Given(s *Snapshot) bool { return len(s.layersOf(h.key)) > 0 }
 
+// handle makes the handle of a key; it panics (when the program starts) for a name that is not in the table.
 func handle[T any](name string, get func(*Snapshot, *Key) T) Handle[T] {
 	k := brokerTable.byName[name]
 	if k == nil {
@@ -100,6 +97,8 @@ var (
 	ControlledShutdownTries = integer("controlled.shutdown.max.retries")
 	ControlledShutdownPause = span("controlled.shutdown.retry.backoff.ms")
 	ReplicaFetchers         = integer("num.replica.fetchers")
+	LeaderThrottle          = longInteger("leader.replication.throttled.rate")   // bytes/s
+	FollowerThrottle        = longInteger("follower.replication.throttled.rate") // bytes/s
 	ReplicaFetchBackoff     = span("replica.fetch.backoff.ms")
 	ReplicaFetchMaxBytes    = integer("replica.fetch.max.bytes")
 	ReplicaFetchMinBytes    = integer("replica.fetch.min.bytes")

@@ -9,7 +9,9 @@ type Key struct {
 	Type     Type      //
 	Default  string    // as it would be written; none: no value. Kafka 4.4's where the two differ
 	Valid    Valid     // what values of the type are allowed; zero: all
-	Update   Update    // whether it can change while the broker runs (broker keys); zero: no
+	Update   Update    // whether Kafka changes it while the broker runs (broker keys); zero: no
+	AtStart  string    // why it changes only at the start here, although Update says otherwise
+	Stored   bool      // exists in the metadata store only: no file, no default that is described
 	Internal bool      // not described unless it is set
 	In39     Differs   // where Kafka 3.9 differs
 	Embedded string    // our own default without ZooKeeper, in place of Kafka 4.4's; "": Kafka's
@@ -164,13 +166,15 @@ func (k *Key) internalIn(mode Version) bool {
 	return k.Internal || mode == Kafka39 && k.In39.Internal
 }
 
-func (k *Key) readOnlyIn(mode Version) bool {
-	update := k.Update
+// updateIn says when Kafka changes the key.
+func (k *Key) updateIn(mode Version) Update {
 	if mode == Kafka39 && k.In39.Update != 0 {
-		update = k.In39.Update
+		return k.In39.Update
 	}
-	return update <= ReadOnly
+	return max(k.Update, ReadOnly)
 }
+
+func (k *Key) readOnlyIn(mode Version) bool { return k.updateIn(mode) == ReadOnly }
 
 // kafkaDefault is the default of the Kafka whose mode this is, as written, or none.
 func (k *Key) kafkaDefault(mode Version) string {

@@ -12,7 +12,7 @@ var logKeys = []Key{
 	{Name: "cordoned.log.dirs", In: Kafka44, Type: List, Default: "", Valid: items, Update: PerBroker,
 		Standing: Accepted, Why: whyCordon, Doc: "Directories that take no new partitions."},
 	{Name: "num.recovery.threads.per.data.dir", Type: Int, Default: "2", Valid: atLeast(1), Update: ClusterWide,
-		In39: Differs{Default: "1"}, Doc: "How many partitions of a directory are loaded at a time."},
+		In39: Differs{Default: "1"}, AtStart: startRecovery, Doc: "How many partitions of a directory are loaded at a time."},
 	{Name: "num.replica.alter.log.dirs.threads", Type: Int, Default: none, Standing: Accepted, Why: whyMoves,
 		Doc: "Threads that move replicas between directories."},
 	{Name: "log.segment.bytes", Type: Int, Default: "1073741824", Valid: atLeast(1048576), Update: ClusterWide,

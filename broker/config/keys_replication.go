@@ -1,7 +1,17 @@
 package config
 
+// noLimit is the largest number, Kafka's way to say that there is no limit.
+const noLimit = "9223372036854775807"
+
 // replicationKeys are those of replication, leadership and quotas.
 var replicationKeys = []Key{
+	{Name: "leader.replication.throttled.rate", Type: Long, Default: noLimit, Valid: atLeast(0), Update: ClusterWide, Stored: true,
+		Doc: "Bytes per second that followers of throttled replicas are sent by a broker."},
+	{Name: "follower.replication.throttled.rate", Type: Long, Default: noLimit, Valid: atLeast(0), Update: ClusterWide, Stored: true,
+		Doc: "Bytes per second that a broker fetches for its throttled replicas."},
+	{Name: "replica.alter.log.dirs.io.max.bytes.per.second", Type: Long, Default: noLimit, Valid: atLeast(0), Update: ClusterWide,
+		Stored: true, Standing: Accepted, Why: whyMoves,
+		Doc: "Bytes per second that moves between log directories take."},
 	{Name: "auto.leader.rebalance.enable", Type: Bool, Default: "true", Standing: Clustered, Why: whyAlone,
 		Doc: "Whether leadership moves back to preferred replicas by itself."},
 	{Name: "leader.imbalance.check.interval.seconds", Type: Long, Default: "300", Valid: atLeast(1),

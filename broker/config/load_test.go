@@ -103,12 +103,18 @@ func TestLayers(t *testing.T) {
 		t.Errorf("log dirs %v", got)
 	}
 
-	next, notices := s.WithDynamic(map[string]string{"num.io.threads": "5", "num.network.threads": "5", "num.partitions": "7"},
-		map[string]string{"num.network.threads": "6", "message.max.bytes": "x", "no.such": "1"})
-	if a, b, c := NumIOThreads.Of(next), NumNetworkThreads.Of(next), NumPartitions.Of(next); a != 5 || b != 6 || c != 1 {
-		t.Errorf("dynamic: io %d, network %d, partitions %d", a, b, c)
+	next, notices, err := s.WithDynamic(map[string]string{"num.io.threads": "5", "log.cleaner.backoff.ms": "5", "num.partitions": "7",
+		"num.network.threads": "6", "ssl.client.auth": "required"},
+		map[string]string{"log.cleaner.backoff.ms": "6", "message.max.bytes": "x", "no.such": "1"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	want := "the dynamic value of num.partitions is ignored: it changes only at the start\n" +
+	if a, b, c := NumIOThreads.Of(next), CleanerBackoff.Of(next), NumPartitions.Of(next); a != 5 || b != 6*time.Millisecond || c != 1 {
+		t.Errorf("dynamic: io %d, backoff %v, partitions %d", a, b, c)
+	}
+	want := "the dynamic value of num.network.threads is ignored: " + startProcessors + "\n" +
+		"the dynamic value of num.partitions is ignored: it changes only at the start\n" +
+		"the dynamic value of ssl.client.auth is ignored: it cannot be the same for all brokers\n" +
 		"the dynamic value of message.max.bytes is ignored: Invalid value x for configuration message.max.bytes: Not a number of type INT\n" +
 		"the dynamic value of no.such is ignored: it is no known key"
 	if got := texts(notices); got != want {
@@ -117,13 +123,12 @@ func TestLayers(t *testing.T) {
 	if NumIOThreads.Of(s) != 4 {
 		t.Error("the older snapshot changed")
 	}
-	rows := DescribeBroker(next, []string{"num.network.threads"})
-	if got := showRow(rows[0]); got != "num.network.threads=6 DYNAMIC_BROKER_CONFIG INT DYNAMIC_BROKER_CONFIG:num.network.threads=6"+
-		" DYNAMIC_DEFAULT_BROKER_CONFIG:num.network.threads=5 STATIC_BROKER_CONFIG:num.network.threads=3"+
-		" DEFAULT_CONFIG:num.network.threads=3" {
+	rows := DescribeBroker(next, []string{"log.cleaner.backoff.ms"})
+	if got := showRow(rows[0]); got != "log.cleaner.backoff.ms=6 DYNAMIC_BROKER_CONFIG LONG DYNAMIC_BROKER_CONFIG:log.cleaner.backoff.ms=6"+
+		" DYNAMIC_DEFAULT_BROKER_CONFIG:log.cleaner.backoff.ms=5 DEFAULT_CONFIG:log.cleaner.backoff.ms=15000" {
 		t.Error(got)
 	}
-	if rows := DescribeDefaults(next, nil); len(rows) != 2 || showRow(rows[0]) !=
+	if rows := DescribeDefaults(next, nil); len(rows) != 2 || showRow(rows[1]) !=
 		"num.io.threads=5 DYNAMIC_DEFAULT_BROKER_CONFIG INT DYNAMIC_DEFAULT_BROKER_CONFIG:num.io.threads=5" {
 		t.Error(rows)
 	}

@@ -142,7 +142,7 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| `num.io.threads` | int | `8` | an integer of at least 1 | yes | How many handlers work on requests that are long or can block. |",
+		"| `num.io.threads` | int | `8` | an integer of at least 1 | yes | cluster-wide | How many handlers work on requests that are long or can block. |",
 		"| `offsets.topic.replication.factor` | `3` | `1` |",
 		"| `log.segment.bytes` | int | `1073741824` |",
 		"| `authorizer.class.name` | string | empty | a text | refused: " + refuseAuthorizer,

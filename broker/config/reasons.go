@@ -25,6 +25,13 @@ const (
 	whyFormat           = "everything is stored in record format 2"
 )
 
+// Why a key changes only at the start, although Kafka changes it while a broker runs.
+const (
+	startListeners  = "listeners are opened when the broker starts"
+	startProcessors = "processors own their connections, and are made when the broker starts"
+	startRecovery   = "logs are loaded when the broker starts"
+)
+
 // Why values of a key stop the start.
 const (
 	refuseJava          = "Java classes cannot be run, and without this one the broker would behave otherwise than asked"

@@ -70,7 +70,7 @@ var (
 // resolve finds the row for a name as it may be written. The row is nil for a name that is known by its form only.
 func resolve(name string) (*Key, bool) {
 	if k := brokerTable.byName[name]; k != nil {
-		return k, true
+		return k, !k.Stored
 	}
 	return nil, formKnown(name)
 }

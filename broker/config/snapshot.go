@@ -52,48 +52,10 @@ func (s *Snapshot) layersOf(k *Key) []layered {
 	if v, ok := s.dynDefault[k.Name]; ok {
 		found = append(found, layered{v, SourceDynamicDefaultBroker})
 	}
-	if one, ok := s.static[k.Name]; ok {
+	if one, ok := s.static[k.Name]; ok && !k.Stored {
 		found = append(found, layered{one.value, SourceStaticBroker})
 	}
 	return found
-}
-
-// WithDynamic returns the configuration with other dynamic layers: forAll for every broker, forOne for this one. What
-// cannot be changed while a broker runs, or is not allowed, is left out and told, as Kafka does with what it finds
-// stored.
-func (s *Snapshot) WithDynamic(forAll, forOne map[string]string) (*Snapshot, []Notice) {
-	next := *s
-	var notices []Notice
-	next.dynDefault, notices = s.usable(forAll)
-	var more []Notice
-	next.dynBroker, more = s.usable(forOne)
-	next.values = next.effective()
-	return &next, append(notices, more...)
-}
-
-func (s *Snapshot) usable(layer map[string]string) (map[string]string, []Notice) {
-	kept := map[string]string{}
-	var notices []Notice
-	for _, name := range slices.Sorted(maps.Keys(layer)) {
-		k := brokerTable.byName[name]
-		reason := ""
-		switch {
-		case k == nil:
-			reason = "it is no known key"
-		case k.readOnlyIn(s.mode):
-			reason = "it changes only at the start"
-		default:
-			if _, problem := k.parse(s.mode, layer[name]); problem != nil {
-				reason = problem.message(name)
-			}
-		}
-		if reason != "" {
-			notices = append(notices, Notice{Key: name, Text: "the dynamic value of " + name + " is ignored: " + reason, Warn: true})
-			continue
-		}
-		kept[name] = layer[name]
-	}
-	return kept, notices
 }
 
 // WithBrokerID returns the configuration of a broker that learnt its id elsewhere (from its data directory).

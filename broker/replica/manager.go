@@ -178,6 +178,20 @@ func (m *Manager) Close() {
 	m.purgatory.Close()
 }
 
+// Resize changes how many fetchers there are for each broker (num.replica.fetchers).
+func (m *Manager) Resize(fetchers int) {
+	if m.fetchers != nil {
+		m.fetchers.Resize(fetchers)
+	}
+}
+
+// DefaultsChanged makes the partitions of all topics take their current configuration.
+func (m *Manager) DefaultsChanged() {
+	for topic := range *m.topics.Load() {
+		m.ConfigChanged(topic)
+	}
+}
+
 // ConfigChanged makes the partitions of a topic take its current configuration.
 func (m *Manager) ConfigChanged(topic string) {
 	c, minISR := m.options.ConfigFor(topic), m.options.MinISR(topic)

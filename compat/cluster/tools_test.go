@@ -183,7 +183,6 @@ func TestLogDirs(t *testing.T) {
 }
 
 func TestConfigs(t *testing.T) {
-	needBrokerConfigs(t)
 	c, tools := shared(t)
 	topic := name("configs")
 	c.CreateTopic(t, topic, 1, 3)

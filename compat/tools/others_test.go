@@ -105,10 +105,6 @@ var trials = map[string][]trial{
 		{"--delete --name x", "no configuration of this type of resource"},
 	},
 	"kafka-cluster | unregister": {{"unregister BOOTSTRAP --id 99", "does not support the broker unregistration API"}},
-	"kafka-configs | brokers: --alter": {
-		{"--entity-type brokers --entity-name BROKER --alter --add-config log.cleaner.threads=2", "cannot be changed while the broker runs"},
-		{"--entity-type brokers --entity-default --alter --add-config log.cleaner.threads=2", "cannot be changed while the broker runs"},
-	},
 	"kafka-configs | users, clients, ips: quotas": {
 		{"--entity-type users --describe", "does not support DESCRIBE_CLIENT_QUOTAS"},
 		{"--entity-type clients --entity-name c --alter --add-config producer_byte_rate=1", "does not support DESCRIBE_CLIENT_QUOTAS"},
@@ -140,11 +136,6 @@ var trials = map[string][]trial{
 	},
 	"kafka-metadata-quorum | describe": {
 		{"describe --status", "does not support DESCRIBE_QUORUM"}, {"describe --replication", "does not support DESCRIBE_QUORUM"},
-	},
-	"kafka-reassign-partitions | --verify, --cancel": {
-		{"--verify --reassignment-json-file PLAN", "Reassignment of partition TOPIC-0 is completed"},
-		{"--verify --reassignment-json-file PLAN", "cannot be changed while the broker runs"},
-		{"--cancel --reassignment-json-file PLAN", "cannot be changed while the broker runs"},
 	},
 	"kafka-share-consumer-perf-test |": {{"--topic TOPIC --num-records 1 --timeout 1000", "does not support SHARE_GROUP_HEARTBEAT"}},
 	"kafka-share-groups | --describe, --reset-offsets, --delete-offsets": {

@@ -35,10 +35,14 @@ func both(t *testing.T, test func(t *testing.T, b *harness.Broker, tools *harnes
 func wantMatch(t testing.TB, out harness.Output, patterns ...string) {
 	t.Helper()
 	for _, pattern := range patterns {
-		if !regexp.MustCompile(`(?m)` + pattern).MatchString(out.String()) {
+		if !matches(out, pattern) {
 			t.Errorf("no match of %q in:\n%.3000s", pattern, out)
 		}
 	}
+}
+
+func matches(out harness.Output, pattern string) bool {
+	return regexp.MustCompile(`(?m)` + pattern).MatchString(out.String())
 }
 
 // wantLines fails the test unless the standard output has just these lines.

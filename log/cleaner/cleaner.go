@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,9 +30,27 @@ type Options struct {
 	Clock  clock.Clock // clock.System
 	Logger *zap.Logger // none
 
+	Settings
+}
+
+// Settings are what Reconfigure changes. Zero values mean the defaults named here.
+type Settings struct {
 	Backoff     time.Duration // between looks when there is nothing to clean (log.cleaner.backoff.ms); 15 s
 	DedupeBytes int64         // memory for the keys of a round (log.cleaner.dedupe.buffer.size); 128 MiB
 	LoadFactor  float64       // how much of it is used (log.cleaner.io.buffer.load.factor); 0.9
+}
+
+func (s Settings) withDefaults() *Settings {
+	if s.Backoff <= 0 {
+		s.Backoff = 15 * time.Second
+	}
+	if s.DedupeBytes <= 0 {
+		s.DedupeBytes = 128 << 20
+	}
+	if s.LoadFactor <= 0 {
+		s.LoadFactor = 0.9
+	}
+	return &s
 }
 
 func (o Options) withDefaults() Options {
@@ -44,15 +63,6 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
-	if o.Backoff <= 0 {
-		o.Backoff = 15 * time.Second
-	}
-	if o.DedupeBytes <= 0 {
-		o.DedupeBytes = 128 << 20
-	}
-	if o.LoadFactor <= 0 {
-		o.LoadFactor = 0.9
-	}
 	return o
 }
 
@@ -61,9 +71,11 @@ const failurePause = 10 * time.Minute
 
 // Cleaner compacts logs on a goroutine of its own.
 type Cleaner struct {
-	o      Options
-	cancel context.CancelFunc
-	ended  chan struct{}
+	o        Options
+	settings atomic.Pointer[Settings] // that the next round goes by
+	changed  chan struct{}            // has room for one
+	cancel   context.CancelFunc
+	ended    chan struct{}
 
 	// The goroutine's own.
 	reader reader
@@ -86,9 +98,10 @@ func Start(o Options) (*Cleaner, error) {
 // newCleaner reads the checkpoints. A file that cannot be read means, as in Kafka, that all is dirty.
 func newCleaner(o Options) (*Cleaner, error) {
 	c := &Cleaner{
-		o: o.withDefaults(), ended: make(chan struct{}), clean: map[*log.Log]int64{},
+		o: o.withDefaults(), changed: make(chan struct{}, 1), ended: make(chan struct{}), clean: map[*log.Log]int64{},
 		failed: map[*log.Log]time.Duration{},
 	}
+	c.settings.Store(o.Settings.withDefaults())
 	if o.Logs == nil {
 		return nil, errors.New("the cleaner needs logs")
 	}
@@ -108,6 +121,15 @@ func newCleaner(o Options) (*Cleaner, error) {
 	return c, nil
 }
 
+// Reconfigure changes the settings: the next round goes by them, and a rest ends.
+func (c *Cleaner) Reconfigure(s Settings) {
+	c.settings.Store(s.withDefaults())
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
 // Close stops a round under way, which changes nothing more, and waits for the goroutine.
 func (c *Cleaner) Close() error {
 	c.cancel()
@@ -121,9 +143,11 @@ func (c *Cleaner) loop(ctx context.Context) {
 		if c.once(ctx) {
 			continue
 		}
-		due, timer := c.o.Clock.NewTimer(c.o.Backoff)
+		due, timer := c.o.Clock.NewTimer(c.settings.Load().Backoff)
 		select {
 		case <-due:
+		case <-c.changed:
+			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
 		}
@@ -138,14 +162,14 @@ func (c *Cleaner) once(ctx context.Context) bool {
 	if !ok {
 		return false
 	}
-	began := c.o.Clock.Monotonic()
+	began, settings := c.o.Clock.Monotonic(), c.settings.Load()
 	r := round{
 		candidate: &dirtiest, ctx: ctx, reader: &c.reader, nowMs: nowMs,
-		offsets: newOffsetMap(c.o.DedupeBytes, c.o.LoadFactor),
+		offsets: newOffsetMap(settings.DedupeBytes, settings.LoadFactor),
 	}
 	to, err := r.run()
 	if err == nil && to == dirtiest.firstDirty {
-		err = fmt.Errorf("the keys of one batch do not fit into %d bytes (log.cleaner.dedupe.buffer.size)", c.o.DedupeBytes)
+		err = fmt.Errorf("the keys of one batch do not fit into %d bytes (log.cleaner.dedupe.buffer.size)", settings.DedupeBytes)
 	}
 	fields := identify(dirtiest.log)
 	switch {

@@ -256,7 +256,7 @@ func TestCheckpoint(t *testing.T) {
 // TestFullMap needs several rounds for more keys than fit.
 func TestFullMap(t *testing.T) {
 	e := newEnv(t, testConfig())
-	e.cleaner.o.DedupeBytes, e.cleaner.o.LoadFactor = 10*slotBytes, 1
+	e.cleaner.Reconfigure(Settings{DedupeBytes: 10 * slotBytes, LoadFactor: 1})
 	for round := range 3 {
 		for k := range 25 {
 			e.append(plain(record.None), kv(string(rune('A'+k)), string(rune('0'+round))))

@@ -144,7 +144,7 @@ func TestLoop(t *testing.T) {
 		e.append(plain(record.None), []record.Record{{Timestamp: start.UnixMilli(), Key: []byte("k"), Value: make([]byte, 500)}})
 	}
 	before := e.log.Segments()
-	c, err := Start(Options{Logs: e.manager, FS: e.fs, Clock: e.clock, Backoff: time.Second})
+	c, err := Start(Options{Logs: e.manager, FS: e.fs, Clock: e.clock, Settings: Settings{Backoff: time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,4 +176,26 @@ func TestClose(t *testing.T) {
 		t.Error("the round went on")
 	}
 	e.fs.Before(nil)
+}
+
+// TestReconfigure ends a rest that would have been long.
+func TestReconfigure(t *testing.T) {
+	e := newEnv(t, testConfig())
+	for range 5 {
+		e.append(plain(record.None), []record.Record{{Timestamp: start.UnixMilli(), Key: []byte("k"), Value: make([]byte, 500)}})
+	}
+	before := e.log.Segments()
+	c, err := Start(Options{Logs: e.manager, FS: e.fs, Clock: e.clock, Settings: Settings{Backoff: 1000 * time.Hour, DedupeBytes: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Reconfigure(Settings{Backoff: time.Second})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for slices.Equal(before, e.log.Segments()) && ctx.Err() == nil {
+		e.clock.Advance(time.Second)
+	}
+	if err := c.Close(); err != nil || ctx.Err() != nil {
+		t.Error(err, ctx.Err())
+	}
 }

@@ -49,7 +49,7 @@ func TestModel(t *testing.T) {
 			c.SegmentBytes = 400 + int32(seed%5)*400
 			m := newModel(t, seed, c)
 			if seed%3 == 0 {
-				m.cleaner.o.DedupeBytes, m.cleaner.o.LoadFactor = 6*slotBytes, 1
+				m.cleaner.Reconfigure(Settings{DedupeBytes: 6 * slotBytes, LoadFactor: 1})
 			}
 			for range 250 {
 				m.step()
@@ -89,9 +89,9 @@ func (m *model) step() {
 		m.env.clean()
 		m.check()
 	default:
-		limits := m.cleaner.o
+		limits := *m.cleaner.settings.Load()
 		m.crash()
-		m.cleaner.o.DedupeBytes, m.cleaner.o.LoadFactor = limits.DedupeBytes, limits.LoadFactor
+		m.cleaner.Reconfigure(limits)
 		m.check()
 	}
 }

@@ -80,6 +80,37 @@ func TestPoolCloseRunsWhatJobsSubmit(t *testing.T) {
 	}
 }
 
+// TestPoolResizes: as many jobs at once as the pool was last told, and none is lost.
+func TestPoolResizes(t *testing.T) {
+	p := NewPool(1)
+	for _, n := range []int{3, 1, 5, 2, 0} {
+		p.Resize(n)
+		n = max(1, n)
+		var running atomic.Int32
+		var done sync.WaitGroup
+		var filled sync.Once
+		full, release := make(chan struct{}), make(chan struct{})
+		for range 4 * n {
+			done.Add(1)
+			p.Submit(Func(func() {
+				defer done.Done()
+				if r := running.Add(1); int(r) == n {
+					filled.Do(func() { close(full) })
+				} else if int(r) > n {
+					t.Errorf("more than %d jobs at once", n)
+				}
+				<-release
+				running.Add(-1)
+			}))
+		}
+		<-full
+		close(release)
+		done.Wait()
+	}
+	p.Close()
+	p.Resize(9)
+}
+
 type told func()
 
 func (f told) Granted(*Gate) { f() }

@@ -16,7 +16,7 @@ type Func func()
 // Run calls f.
 func (f Func) Run() { f() }
 
-// Pool is a fixed number of goroutines that run jobs in the order of Submit. Safe for concurrent use. What may wait in its
+// Pool is a number of goroutines, which Resize changes, that run jobs in the order of Submit. Safe for concurrent use. What may wait in its
 // queue is bounded by those who submit: a strand is in it at most once, the requests of all strands by a Gate.
 type Pool struct {
 	mu struct {
@@ -25,6 +25,8 @@ type Pool struct {
 		head   int
 		length int
 		busy   int // goroutines that run a job, which may submit more
+		size   int // goroutines that there are
+		want   int // and that there should be
 		closed bool
 	}
 	waiting atomic.Int32 // length
@@ -36,10 +38,25 @@ type Pool struct {
 func NewPool(n int) *Pool {
 	p := &Pool{}
 	p.work.L = &p.mu.Mutex
-	for range n {
+	p.Resize(n)
+	return p
+}
+
+// Resize has n goroutines run jobs, at least one. Those that are too many end when their job is done. After Close it does
+// nothing.
+func (p *Pool) Resize(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.closed {
+		return
+	}
+	p.mu.want = max(1, n)
+	for ; p.mu.size < p.mu.want; p.mu.size++ {
 		p.workers.Go(p.loop)
 	}
-	return p
+	if p.mu.size > p.mu.want {
+		p.work.Broadcast() // those that wait
+	}
 }
 
 // Submit has j run by a handler goroutine. It never waits, and never runs j itself. It returns false, and does nothing,
@@ -86,7 +103,12 @@ func (p *Pool) take(after bool) Job {
 	if after {
 		p.mu.busy--
 	}
-	for p.mu.length == 0 {
+	for p.mu.length == 0 || p.mu.size > p.mu.want {
+		if p.mu.size > p.mu.want {
+			p.mu.size--
+			p.work.Signal() // a wake-up that was meant for one that stays
+			return nil
+		}
 		if p.mu.closed && p.mu.busy == 0 {
 			p.work.Broadcast()
 			return nil

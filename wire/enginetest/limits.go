@@ -356,7 +356,7 @@ func (s *Suite) maxInFlight(t *testing.T) {
 }
 
 func (s *Suite) maxConnections(t *testing.T) {
-	r := s.start(t, wire.Config{MaxConnections: 2}, echo(true))
+	r := s.start(t, wire.Config{ConnectionLimits: wire.ConnectionLimits{MaxConnections: 2}}, echo(true))
 	var clients []*client
 	for i := range int32(4) {
 		cl := r.dial()
@@ -370,6 +370,12 @@ func (s *Suite) maxConnections(t *testing.T) {
 		clients[i].Close()
 		clients[i+2].expect(i+2, nil) // it waited for the place
 	}
+	waits := r.dial()
+	waits.send(request(9, nil))
+	if err := r.server.SetLimits(wire.ConnectionLimits{MaxConnections: 3}); err != nil {
+		t.Fatal(err)
+	}
+	waits.expect(9, nil) // there is room now
 }
 
 func (s *Suite) maxConnectionsPerIP(t *testing.T) {
@@ -378,10 +384,10 @@ func (s *Suite) maxConnectionsPerIP(t *testing.T) {
 		cfg   wire.Config
 		limit int
 	}{
-		{"limit", wire.Config{MaxConnectionsPerIP: 2}, 2},
-		{"override", wire.Config{MaxConnectionsPerIP: 5, PerIPOverrides: map[string]int{"127.0.0.1": 1, "127.0.0.9": 9}}, 1},
-		{"override by name", wire.Config{PerIPOverrides: map[string]int{"localhost": 3}}, 3},
-		{"none", wire.Config{PerIPOverrides: map[string]int{"127.0.0.1": 0}}, 0},
+		{"limit", wire.Config{ConnectionLimits: wire.ConnectionLimits{MaxConnectionsPerIP: 2}}, 2},
+		{"override", wire.Config{ConnectionLimits: wire.ConnectionLimits{MaxConnectionsPerIP: 5, PerIPOverrides: map[string]int{"127.0.0.1": 1, "127.0.0.9": 9}}}, 1},
+		{"override by name", wire.Config{ConnectionLimits: wire.ConnectionLimits{PerIPOverrides: map[string]int{"localhost": 3}}}, 3},
+		{"none", wire.Config{ConnectionLimits: wire.ConnectionLimits{PerIPOverrides: map[string]int{"127.0.0.1": 0}}}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := s.start(t, c.cfg, echo(true))

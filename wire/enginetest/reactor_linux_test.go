@@ -53,7 +53,7 @@ func exchange(t *testing.T, fd int, corr int32) {
 
 // TestIdleConnectionIsSmall measures the heap that connections take which have been used and are idle again.
 func TestIdleConnectionIsSmall(t *testing.T) {
-	r := (&Suite{Engine: wire.EngineReactor}).start(t, wire.Config{MaxConnectionsPerIP: 1e6}, echo(false))
+	r := (&Suite{Engine: wire.EngineReactor}).start(t, wire.Config{ConnectionLimits: wire.ConnectionLimits{MaxConnectionsPerIP: 1e6}}, echo(false))
 	const n = 1000
 	fds := make([]int, n)
 	for i := range fds {

@@ -23,6 +23,8 @@ type Client interface {
 type fetcher struct {
 	machine *Machine // only the goroutine's
 	client  Client
+	end     func() // from any goroutine: the fetcher is needed no more
+	index   int32  // among those that go to its broker
 	clock   clock.Clock
 	logger  *zap.Logger
 	maxWait time.Duration

@@ -14,7 +14,7 @@ import (
 // Options is what a Set works with.
 type Options struct {
 	Settings
-	Fetchers int // num.replica.fetchers
+	Fetchers int // num.replica.fetchers, at first
 	// Dial makes a connection of the caller's own to a broker, which need not be known yet.
 	Dial   func(broker int32, clientID string) Client
 	Clock  clock.Clock
@@ -32,8 +32,16 @@ type Set struct {
 		sync.Mutex
 		closed   bool
 		fetchers map[source]*fetcher
-		of       map[log.TopicPartition]*fetcher
+		size     int // num.replica.fetchers
+		of       map[log.TopicPartition]following
 	}
+}
+
+// following is what is fetched, from where.
+type following struct {
+	Assignment
+	broker int32
+	by     *fetcher
 }
 
 // source is a leader's broker and one of the fetchers that go there.
@@ -41,10 +49,10 @@ type source struct{ broker, index int32 }
 
 // NewSet returns a set without fetchers; they start when there is something to follow.
 func NewSet(o Options) *Set {
-	o.Fetchers = max(1, o.Fetchers)
 	s := &Set{options: o}
+	s.mu.size = max(1, o.Fetchers)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.mu.fetchers, s.mu.of = map[source]*fetcher{}, map[log.TopicPartition]*fetcher{}
+	s.mu.fetchers, s.mu.of = map[source]*fetcher{}, map[log.TopicPartition]following{}
 	return s
 }
 
@@ -52,17 +60,22 @@ func NewSet(o Options) *Set {
 func (s *Set) Follow(broker int32, assignments []Assignment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.follow(broker, assignments)
+}
+
+// follow is Follow. The caller holds mu.
+func (s *Set) follow(broker int32, assignments []Assignment) {
 	if s.mu.closed {
 		return
 	}
 	orders := map[*fetcher][]order{}
 	urgent := map[*fetcher]bool{}
 	for _, a := range assignments {
-		f := s.at(source{broker, int32(hash(a.TopicPartition) % uint32(s.options.Fetchers))})
-		if old := s.mu.of[a.TopicPartition]; old != nil && old != f {
+		f := s.at(source{broker, int32(hash(a.TopicPartition) % uint32(s.mu.size))})
+		if old := s.mu.of[a.TopicPartition].by; old != nil && old != f {
 			orders[old] = append(orders[old], order{a, true})
 		}
-		s.mu.of[a.TopicPartition] = f
+		s.mu.of[a.TopicPartition] = following{a, broker, f}
 		orders[f] = append(orders[f], order{a, false})
 		urgent[f] = true
 	}
@@ -77,13 +90,38 @@ func (s *Set) Forget(tps []log.TopicPartition) {
 	defer s.mu.Unlock()
 	orders := map[*fetcher][]order{}
 	for _, tp := range tps {
-		if f := s.mu.of[tp]; f != nil {
+		if f := s.mu.of[tp].by; f != nil {
 			delete(s.mu.of, tp)
 			orders[f] = append(orders[f], order{Assignment{TopicPartition: tp}, true})
 		}
 	}
 	for f, os := range orders {
 		f.take(os, false)
+	}
+}
+
+// Resize changes how many fetchers there are for each broker, and moves the partitions to where they belong then.
+func (s *Set) Resize(fetchers int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fetchers = max(1, fetchers); fetchers == s.mu.size || s.mu.closed {
+		return
+	}
+	s.mu.size = fetchers
+	at := map[int32][]Assignment{}
+	for tp, f := range s.mu.of {
+		if int32(hash(tp)%uint32(fetchers)) != f.by.index {
+			at[f.broker] = append(at[f.broker], f.Assignment)
+		}
+	}
+	for broker, assignments := range at {
+		s.follow(broker, assignments)
+	}
+	for to, f := range s.mu.fetchers {
+		if int(to.index) >= fetchers {
+			delete(s.mu.fetchers, to)
+			f.end()
+		}
 	}
 }
 
@@ -96,12 +134,20 @@ func (s *Set) at(to source) *fetcher {
 	clientID := fmt.Sprintf("broker-%d-fetcher-%d", s.options.BrokerID, to.index)
 	f = &fetcher{
 		machine: NewMachine(s.options.Settings), client: s.options.Dial(to.broker, clientID), clock: s.options.Clock,
-		logger:  s.options.Logger.With(zap.Int32("broker", to.broker), zap.String("client_id", clientID)),
-		maxWait: s.options.MaxWait, wake: make(chan struct{}, 1),
+		logger: s.options.Logger.With(zap.Int32("broker", to.broker), zap.String("client_id", clientID)),
+		index:  to.index, maxWait: s.options.MaxWait, wake: make(chan struct{}, 1),
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	f.end = func() {
+		cancel()
+		f.client.Close()
 	}
 	f.mu.lastFor = f.clock.Monotonic() - f.maxWait
 	s.mu.fetchers[to] = f
-	s.running.Go(func() { f.run(s.ctx) })
+	s.running.Go(func() {
+		defer cancel()
+		f.run(ctx)
+	})
 	return f
 }
 

@@ -155,3 +155,64 @@ func TestHash(t *testing.T) {
 		}
 	}
 }
+
+// TestResize: partitions move to the fetchers that they belong to then, and those that are too many end.
+func TestResize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, brokers := newSet(1)
+		defer s.Close()
+		var all []Assignment
+		for p := range int32(4) {
+			all = append(all, assign(p, newReplica(3, 0)))
+		}
+		s.Follow(1, all)
+		synctest.Wait()
+		s.Resize(2)
+		time.Sleep(1100 * time.Millisecond)
+		synctest.Wait()
+		if len(brokers[1]) != 2 {
+			t.Fatalf("%d fetchers", len(brokers[1]))
+		}
+		of := func(b *leaderBroker) map[int32]bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			has := map[int32]bool{}
+			for _, r := range b.asked {
+				if r.SessionEpoch == 0 {
+					has = map[int32]bool{}
+				}
+				for _, topic := range r.ForgottenTopics {
+					for _, p := range topic.Partitions {
+						delete(has, p)
+					}
+				}
+				for _, topic := range r.Topics {
+					for _, p := range topic.Partitions {
+						has[p.Partition] = true
+					}
+				}
+			}
+			return has
+		}
+		first, second := of(brokers[1][0]), of(brokers[1][1])
+		if len(first) != 2 || len(second) != 2 {
+			t.Fatalf("%v and %v", first, second)
+		}
+		for p := range first {
+			if second[p] {
+				t.Errorf("partition %d is fetched twice", p)
+			}
+		}
+		s.Resize(1)
+		time.Sleep(1100 * time.Millisecond)
+		synctest.Wait()
+		select {
+		case <-brokers[1][1].closed:
+		default:
+			t.Error("the second fetcher goes on")
+		}
+		if has := of(brokers[1][0]); len(has) != 4 {
+			t.Errorf("the first has %v", has)
+		}
+	})
+}

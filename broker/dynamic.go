@@ -1,0 +1,73 @@
+package broker
+
+import (
+	"strconv"
+
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/controller/znode"
+	"github.com/gregor-broker/gregor/log/cleaner"
+	"github.com/gregor-broker/gregor/wire"
+	"go.uber.org/zap"
+)
+
+// dynamicConfig follows the dynamic configuration of brokers in the metadata store: it owns the Live configuration, and has
+// the parts of the broker take over what changed. Used by the controller's observer only, which is one goroutine.
+type dynamicConfig struct {
+	b              *Broker
+	forAll, forOne map[string]string // as stored
+}
+
+// changed takes what the store has for one name: this broker's id, "<default>", or another broker's.
+func (d *dynamicConfig) changed(name string, values map[string]string) {
+	switch name {
+	case znode.Default:
+		d.forAll = values
+	case strconv.Itoa(int(d.b.services.BrokerID)):
+		d.forOne = values
+	default:
+		return
+	}
+	old := d.b.live.Now()
+	next, notices, err := old.WithDynamic(d.forAll, d.forOne)
+	for _, n := range notices {
+		d.b.logger.Warn(n.Text)
+	}
+	if err != nil {
+		d.b.logger.Error("the dynamic configuration in the metadata store cannot be applied; what held goes on", zap.Error(err))
+		return
+	}
+	d.b.live.Set(next)
+	d.b.logger.Info("dynamic configuration", zap.String("of", name), zap.Int("keys", len(values)))
+	d.apply(old, next)
+}
+
+// apply has each part take over its settings. What reads Live at each use needs no more.
+func (d *dynamicConfig) apply(old, next *config.Snapshot) {
+	b := d.b
+	b.topics.defaultsChanged(next)
+	b.services.Logs.SetProducerIDExpiration(config.ProducerIDExpiration.Of(next))
+	b.services.Replicas.Resize(config.ReplicaFetchers.Of(next))
+	if n := handlers(next); n != handlers(old) {
+		b.network.Resize(n)
+	}
+	if err := b.network.SetLimits(connectionLimits(next)); err != nil {
+		b.logger.Error("the limits of connections stay as they were", zap.Error(err))
+	}
+	if c := b.cleaner.Load(); c != nil {
+		c.Reconfigure(cleanerSettings(next))
+	}
+}
+
+func connectionLimits(c *config.Snapshot) wire.ConnectionLimits {
+	return wire.ConnectionLimits{
+		MaxConnections:      config.MaxConnections.Of(c),
+		MaxConnectionsPerIP: config.MaxConnectionsPerIP.Of(c),
+		PerIPOverrides:      c.PerIPConnections(),
+	}
+}
+
+func cleanerSettings(c *config.Snapshot) cleaner.Settings {
+	return cleaner.Settings{
+		Backoff: config.CleanerBackoff.Of(c), DedupeBytes: config.CleanerDedupeBytes.Of(c), LoadFactor: config.CleanerLoadFactor.Of(c),
+	}
+}
