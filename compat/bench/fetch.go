@@ -76,7 +76,7 @@ func (f fetcher) measure(b *bench, t *server) (sample, error) {
 	var bytes atomic.Int64
 	errs := make(chan error, f.readers)
 	var wg sync.WaitGroup
-	m := startMeter(t.pid())
+	m := startMeter(t)
 	for range f.readers {
 		c, err := dial(t.addr)
 		if err != nil {
@@ -109,13 +109,13 @@ func consumeClient(b *bench, t *server) (sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(t.addr), kgo.ConsumeTopics(fetchTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(t.seeds()...), kgo.ConsumeTopics(fetchTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
 	bytes := int64(0)
-	m := startMeter(t.pid())
+	m := startMeter(t)
 	for left := ends[0]; left > 0; {
 		fetches := client.PollFetches(context.Background())
 		if err := fetches.Err(); err != nil {

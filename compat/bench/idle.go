@@ -16,7 +16,7 @@ func startAndIdle(b *bench, t *server) (sample, error) {
 		return nil, err
 	}
 	time.Sleep(scaled(settle, b))
-	m := startMeter(t.pid())
+	m := startMeter(t)
 	time.Sleep(scaled(settle, b))
 	s := m.stop(0)
 	s["start_ms"] = started.Seconds() * 1000
@@ -24,10 +24,13 @@ func startAndIdle(b *bench, t *server) (sample, error) {
 	return s, nil
 }
 
-// addMemory adds what the process holds.
+// addMemory adds what the processes hold.
 func addMemory(s sample, t *server) {
-	anonymous, resident := memoryOf(t.pid())
-	s["anonymous_mb"], s["resident_mb"] = float64(anonymous)/1e6, float64(resident)/1e6
+	for _, pid := range t.pids() {
+		anonymous, resident := memoryOf(pid)
+		s["anonymous_mb"] += float64(anonymous) / 1e6
+		s["resident_mb"] += float64(resident) / 1e6
+	}
 }
 
 const idleConnections = 5000
@@ -39,7 +42,7 @@ func connections(b *bench, t *server) (sample, error) {
 	}
 	time.Sleep(scaled(settle, b))
 	before, _ := memoryOf(t.pid())
-	m := startMeter(t.pid())
+	m := startMeter(t)
 	for range idleConnections {
 		c, err := dial(t.addr)
 		if err != nil {
@@ -60,7 +63,7 @@ func connections(b *bench, t *server) (sample, error) {
 // memoryAfterLoad leaves a broker alone after all that was done to it, without forcing a collection.
 func memoryAfterLoad(b *bench, t *server) (sample, error) {
 	time.Sleep(scaled(settle, b))
-	m := startMeter(t.pid())
+	m := startMeter(t)
 	time.Sleep(scaled(settle, b))
 	s := m.stop(0)
 	addMemory(s, t)
@@ -77,7 +80,7 @@ func (p manyPartitions) measure(b *bench, t *server) (sample, error) {
 	if _, err := t.start(); err != nil {
 		return nil, err
 	}
-	m := startMeter(t.pid())
+	m := startMeter(t)
 	if err := createTopic(t, partitionTopic, p.n); err != nil {
 		return nil, err
 	}

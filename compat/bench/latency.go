@@ -36,13 +36,13 @@ func (e endToEnd) measure(b *bench, t *server) (sample, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	producer, err := kgo.NewClient(kgo.SeedBrokers(t.addr), kgo.DefaultProduceTopic(benchTopic), kgo.RequiredAcks(kgo.AllISRAcks()),
+	producer, err := kgo.NewClient(kgo.SeedBrokers(t.seeds()...), kgo.DefaultProduceTopic(benchTopic), kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0))
 	if err != nil {
 		return nil, err
 	}
 	defer producer.Close()
-	consumer, err := kgo.NewClient(kgo.SeedBrokers(t.addr), kgo.ConsumeTopics(benchTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	consumer, err := kgo.NewClient(kgo.SeedBrokers(t.seeds()...), kgo.ConsumeTopics(benchTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(500*time.Millisecond))
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (e endToEnd) measure(b *bench, t *server) (sample, error) {
 			})
 		}
 	})
-	m := startMeter(t.pid())
+	m := startMeter(t)
 	value := randomBytes(1024)
 	interval := time.Second / time.Duration(e.rate)
 	var failed error
@@ -132,7 +132,7 @@ func besideWriters(b *bench, t *server) (sample, error) {
 	small := encodeProduce(benchTopic, 4, encodeBatch(randomBytes(100), 1))
 	length := scaled(duration, b)
 	deadline := time.Now().Add(length)
-	m := startMeter(t.pid())
+	m := startMeter(t)
 	var wg sync.WaitGroup
 	errs := make(chan error, 4)
 	var written [4]int64

@@ -1,6 +1,7 @@
 //go:build linux
 
-// Command bench measures gregor beside Apache Kafka 4.4.0 (KRaft, its defaults) on this machine and prints ratios.
+// Command bench measures gregor beside Apache Kafka 4.4.0 (KRaft, its defaults) on this machine and prints ratios; rows that begin
+// with "cluster" measure three brokers on a ZooKeeper beside three of Apache Kafka 3.9.2.
 //
 // Rules, since machines drift: both get the same bytes from the same client; both run one whole unmeasured pass first, in
 // which the JVM compiles; runs alternate in the order A B B A; the broker that is not measured is stopped by a signal
@@ -17,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 
 	"github.com/gregor-broker/gregor/compat/harness"
@@ -31,6 +33,7 @@ type settings struct {
 	scale     float64 // of bytes and durations
 	noise     float64 // cores that others may use in a run
 	noDumpLog bool
+	brokers   []string
 }
 
 func main() {
@@ -47,6 +50,7 @@ func main() {
 	flag.Float64Var(&s.scale, "scale", 1, "multiply bytes and durations by this; below 1 for a quick look")
 	flag.Float64Var(&s.noise, "noise", 0.3, "repeat a run in which others used more than this many cores")
 	flag.BoolVar(&s.noDumpLog, "no-dump-log", false, "leave kafka-dump-log out of the checks")
+	brokers := flag.String("brokers", gregorName+","+kafkaName, "measure only these, without ratios where one is left out")
 	flag.Parse()
 	if *list {
 		for _, g := range groups {
@@ -57,6 +61,7 @@ func main() {
 		return
 	}
 	s.only = regexp.MustCompile(*only)
+	s.brokers = strings.Split(*brokers, ",")
 	exitOn(run(&s))
 }
 
@@ -94,7 +99,7 @@ func run(s *settings) error {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "== %s\n", g.name)
-		b := &bench{settings: s, dir: filepath.Join(dir, g.name), results: results}
+		b := &bench{settings: s, dir: filepath.Join(dir, g.name), results: results, make: g.server}
 		if err := g.measure(b, rows); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", g.name, err))
 		}

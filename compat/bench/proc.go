@@ -70,23 +70,32 @@ func machineBusy() time.Duration {
 // otherCores is the name of the figure that says how much of the machine neither broker nor client used.
 const otherCores = "other_cores"
 
-// meter measures a server, this process and the rest of the machine over a span of time.
+// meter measures a server, what helps to measure it (this process, a cluster's ZooKeeper) and the rest of the machine over a span
+// of time.
 type meter struct {
-	pid            int
+	server         *server
 	began          time.Time
 	broker, client time.Duration
 	machine        time.Duration
 }
 
-func startMeter(pid int) *meter {
-	return &meter{pid: pid, began: time.Now(), broker: cpuOf(pid), client: cpuOf(os.Getpid()), machine: machineBusy()}
+func startMeter(t *server) *meter {
+	return &meter{server: t, began: time.Now(), broker: cpuOfAll(t.pids()), client: cpuOfAll(t.helpers()), machine: machineBusy()}
+}
+
+func cpuOfAll(pids []int) time.Duration {
+	sum := time.Duration(0)
+	for _, pid := range pids {
+		sum += cpuOf(pid)
+	}
+	return sum
 }
 
 // stop returns what was used since startMeter; bytes, when positive, adds figures per GB (10^9 bytes).
 func (m *meter) stop(bytes int64) sample {
 	seconds := time.Since(m.began).Seconds()
-	broker := (cpuOf(m.pid) - m.broker).Seconds()
-	client := (cpuOf(os.Getpid()) - m.client).Seconds()
+	broker := (cpuOfAll(m.server.pids()) - m.broker).Seconds()
+	client := (cpuOfAll(m.server.helpers()) - m.client).Seconds()
 	s := sample{
 		"seconds":    seconds,
 		"cpu_s":      broker,

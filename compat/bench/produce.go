@@ -39,10 +39,10 @@ func (p replay) measure(b *bench, t *server) (sample, error) {
 	batch := encodeBatch(randomBytes(p.record), p.records)
 	values := int64(p.record) * int64(p.records)
 	perConn := int64(float64(p.bytes)*b.settings.scale) / values / int64(p.conns)
-	m := startMeter(t.pid())
+	m := startMeter(t)
 	requests, err := p.send(t, batch, perConn, time.Duration(float64(p.duration)*b.settings.scale))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("produce: %w", err)
 	}
 	s := m.stop(requests * values)
 	s["requests_per_s"] = float64(requests) / s["seconds"]
@@ -62,13 +62,18 @@ func (p replay) send(t *server, batch []byte, perConn int64, limit time.Duration
 	var acked atomic.Int64
 	errs := make(chan error, p.conns)
 	var wg sync.WaitGroup
+	leaders, err := leadersOf(t, benchTopic)
+	if err != nil {
+		return 0, err
+	}
 	for i := range p.conns {
-		c, err := dial(t.addr)
+		partition := int32(i % p.partitions)
+		c, err := dial(leaders[partition])
 		if err != nil {
 			return 0, err
 		}
 		defer c.Close()
-		frame := encodeProduce(benchTopic, int32(i%p.partitions), batch)
+		frame := encodeProduce(benchTopic, partition, batch)
 		wg.Go(func() {
 			n, err := pipeline(c, frame, perConn, int64(p.inflight), deadline)
 			acked.Add(n)
@@ -124,15 +129,18 @@ func verify(b *bench, t *server, partitions int, records int64, check func(batch
 	if err != nil {
 		return err
 	}
-	c, err := dial(t.addr)
+	leaders, err := leadersOf(t, benchTopic)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
 	found := int64(0)
 	for partition, end := range ends {
 		next := int64(0)
-		_, err := c.fetchPartition(benchTopic, partition, end, 8<<20, func(batch []byte) error {
+		c, err := dial(leaders[partition])
+		if err != nil {
+			return err
+		}
+		_, err = c.fetchPartition(benchTopic, partition, end, 8<<20, func(batch []byte) error {
 			if base := int64(binary.BigEndian.Uint64(batch)); base != next {
 				return fmt.Errorf("offset %d of partition %d follows on %d", base, partition, next)
 			}
@@ -140,6 +148,7 @@ func verify(b *bench, t *server, partitions int, records int64, check func(batch
 			next, found = next+count, found+count
 			return check(batch)
 		})
+		_ = c.Close() // all that was wanted is read
 		if err != nil {
 			return fmt.Errorf("read back: %w", err)
 		}
@@ -182,7 +191,7 @@ func (p produceClient) measure(b *bench, t *server) (sample, error) {
 		return nil, err
 	}
 	client, err := kgo.NewClient(
-		kgo.SeedBrokers(t.addr), kgo.DefaultProduceTopic(benchTopic), kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.SeedBrokers(t.seeds()...), kgo.DefaultProduceTopic(benchTopic), kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(1_000_000), kgo.ProducerLinger(0),
 		kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(5), kgo.MaxBufferedRecords(1<<20), kgo.MaxBufferedBytes(64<<20),
 		kgo.RecordPartitioner(kgo.UniformBytesPartitioner(1_000_000, false, false, nil)),
@@ -195,7 +204,7 @@ func (p produceClient) measure(b *bench, t *server) (sample, error) {
 	n := int64(float64(p.bytes)*b.settings.scale) / int64(p.record)
 	var failed atomic.Int64
 	ctx := context.Background()
-	m := startMeter(t.pid())
+	m := startMeter(t)
 	records := make([]kgo.Record, n)
 	for i := range records {
 		records[i].Value = value

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -75,16 +76,73 @@ func (c *rawConn) call(request kmsg.Request, response kmsg.Response) error {
 
 // metadata asks for the brokers only.
 func (c *rawConn) metadata() error {
+	_, err := c.brokers()
+	return err
+}
+
+// brokers is metadata with its answer.
+func (c *rawConn) brokers() (*kmsg.MetadataResponse, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	request.Version, request.Topics = metadataVersion, []kmsg.MetadataRequestTopic{}
-	var response kmsg.MetadataResponse
-	if err := c.call(request, &response); err != nil {
-		return err
+	response := kmsg.NewPtrMetadataResponse()
+	if err := c.call(request, response); err != nil {
+		return nil, err
 	}
 	if len(response.Brokers) == 0 {
-		return fmt.Errorf("no broker in the metadata")
+		return nil, fmt.Errorf("no broker in the metadata")
 	}
-	return nil
+	return response, nil
+}
+
+// leadersOf returns the address of each partition's leader, as soon as all brokers know them: a controller tells one after the other.
+func leadersOf(t *server, topic string) (leaders map[int32]string, err error) {
+	for _, addr := range t.seeds() {
+		err = until(time.Minute, func() error {
+			leaders, err = knownLeaders(addr, topic)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("leaders of %s: %w", topic, err)
+		}
+	}
+	return leaders, nil
+}
+
+// knownLeaders are what one broker knows.
+func knownLeaders(addr, topic string) (map[int32]string, error) {
+	state, err := stateOf(addr, topic)
+	if err != nil {
+		return nil, err
+	}
+	leaders := map[int32]string{}
+	for _, p := range state.Topics[0].Partitions {
+		for _, b := range state.Brokers {
+			if b.NodeID == p.Leader {
+				leaders[p.Partition] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+			}
+		}
+	}
+	if len(leaders) != len(state.Topics[0].Partitions) {
+		return nil, fmt.Errorf("of the %d partitions of %s %d have a leader", len(state.Topics[0].Partitions), topic, len(leaders))
+	}
+	return leaders, nil
+}
+
+// stateOf asks one broker for what it knows of a topic and the cluster.
+func stateOf(addr, topic string) (*kmsg.MetadataResponse, error) {
+	c, err := dial(addr)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	request := kmsg.NewPtrMetadataRequest()
+	request.Version = metadataVersion
+	request.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic}}
+	response := kmsg.NewPtrMetadataResponse()
+	if err := c.call(request, response); err != nil {
+		return nil, err
+	}
+	return response, kerr.ErrorForCode(response.Topics[0].ErrorCode)
 }
 
 // randomBytes returns n bytes that do not compress, the same ones each time.

@@ -104,7 +104,7 @@ func (m metric) limit(v float64) string {
 // print writes the table: min / median / max of each broker's runs, and the ratio of the medians.
 func (rs *results) print(w io.Writer) {
 	host, _ := os.Hostname()
-	fmt.Fprintf(w, "%d cores, %s; min / median / max; ratio is gregor to Kafka 4.4.0, or to what the row names\n", runtime.NumCPU(), host)
+	fmt.Fprintf(w, "%d cores, %s; min / median / max; ratio is gregor to Kafka 4.4.0 (cluster rows: 3.9.2), or to what the row names\n", runtime.NumCPU(), host)
 	fmt.Fprintf(w, "runs thrown away because others used the machine: %d\n\n", rs.thrown)
 	fmt.Fprintln(w, "| row | figure | gregor | other | ratio | must | aim | reached | others' cores |")
 	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|")

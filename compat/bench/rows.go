@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -36,6 +37,7 @@ type group struct {
 	name    string
 	rows    []row
 	measure func(b *bench, rows []row) error
+	server  func(name, dir string) (*server, error) // makes what is measured
 }
 
 func (g *group) selected(only *regexp.Regexp) []row {
@@ -49,9 +51,12 @@ func (g *group) selected(only *regexp.Regexp) []row {
 }
 
 var groups = []group{
-	{"start", startRows, measureFresh},
-	{"load", loadRows, measureWarm},
-	{"partitions", partitionRows, measureFresh},
+	{"start", startRows, measureFresh, newServer},
+	{"load", loadRows, measureWarm, newServer},
+	{"partitions", partitionRows, measureFresh, newServer},
+	{"cluster", clusterRows, measureWarm, newWarmCluster},
+	{"cluster-faults", clusterFaultRows, measureFresh, newCluster},
+	{"cluster-partitions", clusterPartitionRows, measureFresh, newObservedCluster},
 }
 
 // bench is the state of a group while it is measured.
@@ -59,6 +64,7 @@ type bench struct {
 	settings *settings
 	dir      string
 	results  *results
+	make     func(name, dir string) (*server, error)
 	servers  map[string]*server
 }
 
@@ -87,7 +93,7 @@ func (b *bench) server(name string) (*server, error) {
 	if s := b.servers[name]; s != nil {
 		return s, nil
 	}
-	s, err := newServer(name, b.dir)
+	s, err := b.make(name, b.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -145,17 +151,15 @@ func (b *bench) measureRow(r row, t *server, keep bool) error {
 // measureFresh measures each row on brokers that were started for it: the row starts and stops them itself.
 func measureFresh(b *bench, rows []row) error {
 	for _, r := range rows {
-		for _, name := range order(b.settings.runs, gregorName, kafkaName) {
-			t, err := newServer(name, b.dir)
-			if err != nil {
-				return err
+		for _, name := range order(b.settings.runs, b.settings.brokers...) {
+			t, err := b.make(name, b.dir)
+			if err == nil {
+				err = b.measureRow(r, t, true)
 			}
-			err = b.measureRow(r, t, true)
-			t.kill()
-			if err := os.RemoveAll(b.dir); err != nil {
-				return err
+			if t != nil {
+				t.kill()
 			}
-			if err != nil {
+			if err := errors.Join(err, os.RemoveAll(b.dir)); err != nil {
 				return err
 			}
 		}
@@ -165,7 +169,7 @@ func measureFresh(b *bench, rows []row) error {
 
 // measureWarm measures rows on one broker of each kind, after a whole unmeasured pass. Who is not measured is frozen.
 func measureWarm(b *bench, rows []row) error {
-	for _, name := range []string{kafkaName, gregorName} {
+	for _, name := range b.settings.brokers {
 		t, err := b.server(name)
 		if err != nil {
 			return err
@@ -184,7 +188,7 @@ func measureWarm(b *bench, rows []row) error {
 		}
 	}
 	for _, r := range rows {
-		names := []string{gregorName, kafkaName}
+		names := slices.Clone(b.settings.brokers)
 		if r.bare {
 			names = append(names, bareName)
 		}

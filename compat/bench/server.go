@@ -20,7 +20,7 @@ import (
 // startLimit is how long a broker may take to serve; with 10,000 partitions Kafka takes most of a minute.
 const startLimit = 5 * time.Minute
 
-// server is a broker, or the bare sendfile server, as a process.
+// server is a broker, or the bare sendfile server, as a process; or a cluster, which has members instead.
 type server struct {
 	name   string
 	dir    string
@@ -29,7 +29,48 @@ type server struct {
 	done   chan struct{}
 	frozen bool
 	extra  []string // arguments of the bare server
+	props  []string // configuration of a cluster's member
+
+	members   []*server // brokers 1 to n
+	zookeeper *harness.Ensemble
+	observers []*observer // of the members' peers, if observed
 }
+
+// brokers returns the servers that are processes.
+func (s *server) brokers() []*server {
+	if s.members != nil {
+		return s.members
+	}
+	return []*server{s}
+}
+
+func (s *server) pids() []int {
+	var pids []int
+	for _, b := range s.brokers() {
+		pids = append(pids, b.pid())
+	}
+	return pids
+}
+
+// helpers are the processes that take part in a measurement without being measured.
+func (s *server) helpers() []int {
+	pids := []int{os.Getpid()}
+	if s.zookeeper != nil {
+		pids = append(pids, s.zookeeper.Pid())
+	}
+	return pids
+}
+
+func (s *server) seeds() []string {
+	var addrs []string
+	for _, b := range s.brokers() {
+		addrs = append(addrs, b.addr)
+	}
+	return addrs
+}
+
+// replicas is the replication factor of topics.
+func (s *server) replicas() int16 { return int16(len(s.brokers())) }
 
 func newServer(name, dir string) (*server, error) {
 	port, err := harness.FreePort()
@@ -48,6 +89,9 @@ func (s *server) dataDir() string { return filepath.Join(s.dir, "data") }
 
 // command returns what starts the server, after writing its configuration.
 func (s *server) command() ([]string, error) {
+	if s.props != nil {
+		return s.memberCommand()
+	}
 	switch s.name {
 	case gregorName:
 		config := filepath.Join(s.dir, "server.properties")
@@ -99,13 +143,20 @@ func (s *server) kafkaCommand() ([]string, error) {
 			return nil, fmt.Errorf("format Kafka's storage: %w\n%s", err, out)
 		}
 	}
-	return append(base, "-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
-		"-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15",
-		"-Djava.awt.headless=true", "kafka.Kafka", config), nil
+	return append(append(base, javaFlags...), "kafka.Kafka", config), nil
 }
 
-// start starts the process and returns how long it took to answer the first Metadata request.
+// javaFlags are those of the distribution's scripts.
+var javaFlags = []string{
+	"-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
+	"-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true",
+}
+
+// start starts the process, or the processes, and returns how long it took to answer the first Metadata request.
 func (s *server) start() (time.Duration, error) {
+	if s.members != nil {
+		return s.startMembers()
+	}
 	words, err := s.command()
 	if err != nil {
 		return 0, err
@@ -179,6 +230,15 @@ func (s *server) stop() error {
 }
 
 func (s *server) kill() {
+	for _, b := range s.members {
+		b.kill()
+	}
+	for _, o := range s.observers {
+		o.close()
+	}
+	if s.zookeeper != nil {
+		s.zookeeper.Kill()
+	}
 	if s.cmd != nil && s.cmd.Process != nil {
 		_ = s.cmd.Process.Kill() // it may have ended
 		<-s.done
@@ -187,12 +247,18 @@ func (s *server) kill() {
 
 // freeze stops the process by a signal, so that it uses no CPU while another is measured.
 func (s *server) freeze() error {
+	if s.members != nil {
+		return s.freezeMembers()
+	}
 	s.frozen = true
 	return s.cmd.Process.Signal(syscall.SIGSTOP)
 }
 
 // thaw undoes freeze, or starts a server that does not run yet, and waits until it answers.
 func (s *server) thaw() error {
+	if s.members != nil {
+		return s.thawMembers()
+	}
 	if s.cmd == nil {
 		_, err := s.start()
 		return err
@@ -207,15 +273,17 @@ func (s *server) thaw() error {
 	return s.ping()
 }
 
-// segments returns the paths of a topic's segments.
+// segments returns the paths of a topic's segments, of all replicas.
 func (s *server) segments(topic string, partitions int) ([]string, error) {
 	var paths []string
-	for p := range partitions {
-		found, err := filepath.Glob(filepath.Join(s.dataDir(), topic+"-"+strconv.Itoa(p), "*.log"))
-		if err != nil {
-			return nil, err
+	for _, b := range s.brokers() {
+		for p := range partitions {
+			found, err := filepath.Glob(filepath.Join(b.dataDir(), topic+"-"+strconv.Itoa(p), "*.log"))
+			if err != nil {
+				return nil, err
+			}
+			paths = append(paths, found...)
 		}
-		paths = append(paths, found...)
 	}
 	return paths, nil
 }

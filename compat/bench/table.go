@@ -80,3 +80,39 @@ var partitionRows = []row{
 		{name: "anonymous_mb", unit: "MB", must: 0.3, aim: 0.1},
 	}},
 }
+
+// clusterRows run on three warm brokers of each kind, in this order. Produce is acknowledged by all in-sync replicas, three.
+var clusterRows = []row{
+	{name: "cluster: produce 16 KB batches", metrics: []metric{cpuPerGB(0.5, 0.3), throughput(1.5, 2.5)},
+		measure: replay{record: 1024, records: 15, partitions: 6, conns: 6, inflight: 5, bytes: 300_000_000}.measure},
+	{name: "cluster: produce 1 MB batches", metrics: []metric{cpuPerGB(0.5, 0.3), throughput(1.5, 2.5)},
+		measure: replay{record: 1024, records: 950, partitions: 6, conns: 6, inflight: 2, bytes: 600_000_000}.measure},
+	{name: "cluster: one connection, 5 in flight, 1 KiB", metrics: []metric{
+		{name: "requests_per_s", unit: "requests/s", higher: true, must: 2, aim: 4},
+		{name: "cpu_us_per_request", unit: "µs"},
+	}, measure: replay{record: 1024, records: 1, partitions: 1, conns: 1, inflight: 5, duration: 5 * time.Second}.measure},
+	{name: "cluster: acks=all at 10 MB/s", measure: acknowledged{10_000}.measure, metrics: []metric{
+		{name: "p99_ms", unit: "ms", must: 0.5, aim: 0.2}, {name: "p50_ms", unit: "ms"}, {name: "max_ms", unit: "ms"}, {name: "cpu_cores", unit: "cores"},
+	}},
+	{name: "cluster: memory after the load", measure: memoryAfterLoad, metrics: []metric{
+		{name: "anonymous_mb", unit: "MB", must: 1. / 6, aim: 1. / 12}, {name: "resident_mb", unit: "MB"},
+	}},
+}
+
+// clusterFaultRows start three brokers each time.
+var clusterFaultRows = []row{
+	{name: "cluster: a leader is killed", measure: killedLeader{60}.measure, metrics: []metric{
+		{name: "all_acked_ms", unit: "ms", must: 0.7, aim: 0.3},
+	}},
+	{name: "cluster: rolling restart", measure: rollingRestart, metrics: []metric{
+		{name: "shutdown_max_ms", unit: "ms", must: 0.7, aim: 0.3}, {name: "rolling_max_ms", unit: "ms", must: 0.7, aim: 0.3},
+	}},
+}
+
+// clusterPartitionRows start three brokers each time.
+var clusterPartitionRows = []row{
+	{name: "cluster: 10,000 partitions", measure: clusterPartitions{10_000}.measure, metrics: []metric{
+		{name: "create_s", unit: "s"}, {name: "failover_s", unit: "s", must: 0.5, aim: 0.2}, {name: "restart_s", unit: "s"},
+		{name: "anonymous_mb", unit: "MB"}, {name: "idle_cores", unit: "cores"},
+	}},
+}

@@ -17,7 +17,7 @@ import (
 const perRequest = 5000
 
 func adminOf(t *server) (*kadm.Client, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(t.addr), kgo.MetadataMinAge(10*time.Millisecond))
+	client, err := kgo.NewClient(kgo.SeedBrokers(t.seeds()...), kgo.MetadataMinAge(10*time.Millisecond))
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,11 @@ func createTopic(t *server, topic string, partitions int) error {
 	}
 	defer admin.Close()
 	configs := map[string]*string{"file.delete.delay.ms": kadm.StringPtr("1000")}
-	if _, err := admin.CreateTopic(ctx, int32(min(partitions, perRequest)), 1, configs, topic); err != nil {
+	err = until(time.Minute, func() error { // one of that name may still be on its way out
+		_, err := admin.CreateTopic(ctx, int32(min(partitions, perRequest)), t.replicas(), configs, topic)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("create %s: %w", topic, err)
 	}
 	for n := perRequest; n < partitions; {
@@ -54,7 +58,33 @@ func createTopic(t *server, topic string, partitions int) error {
 			return fmt.Errorf("grow %s: %w", topic, err)
 		}
 	}
-	return awaitServed(admin, topic, partitions)
+	if err := awaitServed(admin, topic, partitions); err != nil || t.replicas() == 1 {
+		return err
+	}
+	return awaitInSync(admin, partitions, topic)
+}
+
+// awaitInSync waits until the topics have so many partitions together, and all replicas of each are in sync.
+func awaitInSync(admin *kadm.Client, partitions int, names ...string) error {
+	return until(startLimit, func() error {
+		list, err := admin.ListTopics(context.Background(), names...)
+		if err != nil {
+			return err
+		}
+		n := 0
+		for _, topic := range list {
+			for _, p := range topic.Partitions {
+				if len(p.ISR) != len(p.Replicas) || p.Leader < 0 {
+					return fmt.Errorf("%s-%d has leader %d, in sync %v of %v", topic.Topic, p.Partition, p.Leader, p.ISR, p.Replicas)
+				}
+				n++
+			}
+		}
+		if n != partitions {
+			return fmt.Errorf("%d of %d partitions are known", n, partitions)
+		}
+		return nil
+	})
 }
 
 // awaitServed waits until the broker answers for every partition: Metadata alone may name a leader that still refuses.
@@ -103,7 +133,7 @@ func endOffsets(t *server, topic string) (map[int32]int64, error) {
 		err = listed.Error()
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("end offsets: %w", err)
 	}
 	ends := map[int32]int64{}
 	for _, o := range listed[topic] {

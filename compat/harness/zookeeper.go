@@ -76,6 +76,9 @@ func (e *Ensemble) start() error {
 	return nil
 }
 
+// Pid returns the process id of the server.
+func (e *Ensemble) Pid() int { return e.process.pid() }
+
 // Kill ends the server as kill -9 does.
 func (e *Ensemble) Kill() { e.process.kill() }
 
