@@ -140,6 +140,8 @@ func (m *machine) checkTxnCommit(r *kmsg.TxnOffsetCommitRequest) error {
 		return e.CheckTxnCommit(r.MemberID, r.InstanceID, r.Generation)
 	case r.Generation < 0:
 		return nil
+	case !m.settings.Kafka4:
+		return group.ErrUnknownMember
 	}
 	return group.ErrIllegalGeneration
 }

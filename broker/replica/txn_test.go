@@ -153,6 +153,8 @@ func TestMarkers(t *testing.T) {
 		e    record.EndTxn
 		want *kerr.Error
 	}{
+		{"no epoch", record.EndTxn{ProducerID: 7, ProducerEpoch: -1}, kerr.InvalidProducerEpoch},
+		{"no producer", record.EndTxn{ProducerID: -1}, kerr.InvalidProducerEpoch},
 		{"an old epoch", record.EndTxn{ProducerID: 7, ProducerEpoch: 1}, kerr.InvalidProducerEpoch},
 		{"version 2 with the data's epoch", record.EndTxn{ProducerID: 7, ProducerEpoch: 2, Bumped: true}, kerr.InvalidProducerEpoch},
 		{"version 2", record.EndTxn{ProducerID: 7, ProducerEpoch: 3, CoordinatorEpoch: 5, Bumped: true}, nil},

@@ -17,6 +17,12 @@ var shared struct {
 // groups of its own names. It is stopped after the last one.
 func Shared(t testing.TB) *Broker {
 	t.Helper()
+	return SharedWith(t, nil)
+}
+
+// SharedWith is Shared with lines of server.properties, which must be the same in all tests of a package.
+func SharedWith(t testing.TB, props map[string]string) *Broker {
+	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.err != nil {
@@ -33,7 +39,7 @@ func Shared(t testing.TB) *Broker {
 		t.Fatal(err)
 	}
 	atEnd.add(func() { _ = os.RemoveAll(dir) })
-	b, err := newBroker(Options{Dir: dir}, nil)
+	b, err := newBroker(Options{Dir: dir, Props: props}, nil)
 	if err == nil {
 		atEnd.add(b.discard)
 		err = b.start()

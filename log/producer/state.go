@@ -217,6 +217,9 @@ type Marker struct {
 
 // CheckMarker says whether a coordinator may append m. again is set if m was appended before, and nothing came after it.
 func (s *State) CheckMarker(m Marker) (again bool, err error) {
+	if m.ProducerID < 0 || m.ProducerEpoch < 0 {
+		return false, fmt.Errorf("a marker of no producer (%d, epoch %d): %w", m.ProducerID, m.ProducerEpoch, ErrInvalidEpoch)
+	}
 	e := s.producers[m.ProducerID]
 	if e == nil {
 		return false, nil
