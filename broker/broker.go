@@ -20,6 +20,7 @@ import (
 	"github.com/gregor-broker/gregor/log/cleaner"
 	"github.com/gregor-broker/gregor/wire"
 	"github.com/gregor-broker/gregor/wire/clock"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 )
 
@@ -31,6 +32,8 @@ type Options struct {
 	ReadyFile string      // written when the broker serves: a line "LISTENER host:port" for each listener; "" for none
 	Engine    string      // of the network layer, see wire.Config
 	Pipes     bool        // listeners are in-memory pipes, reached with Dial: a whole broker under virtual time
+
+	Intercept func(c *api.Call, r kmsg.Request, serve func()) // see api.Services
 
 	// For clusters in one process. Store, which the broker closes, takes the place of ZooKeeper; DialPeer connects to
 	// another broker's inter-broker listener. nil: as the configuration says.
@@ -118,6 +121,12 @@ func (b *Broker) Addr(listener string) net.Addr {
 		}
 	}
 	return nil
+}
+
+// TopicName returns the name of the topic with an id, "" if there is none.
+func (b *Broker) TopicName(id [16]byte) string {
+	name, _ := groupMetadata{b.services.Metadata}.TopicName(id)
+	return name
 }
 
 // Dial connects to a listener in memory. Options.Pipes must be set.

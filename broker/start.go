@@ -82,6 +82,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 	b.services = &api.Services{
 		BrokerID: id, ClusterID: logs.ClusterID(), Embedded: b.config.Embedded(), APIs: api.NewTable(b.config.Embedded()),
 		Config: b.live, Metadata: metadata.NewCache(), Logs: logs, Clock: b.clock, Logger: b.logger,
+		Intercept: b.options.Intercept,
 	}
 	return nil
 }

@@ -16,6 +16,11 @@ type Call struct {
 	request  *wire.Request
 	Version  int16
 	ClientID string
+
+	// Set by an Intercept before the request is served, nil otherwise. Amend changes an answer that is not made of parts
+	// (ReplyParts); Deliver gets what sends the answer and calls it, when it likes.
+	Amend   func(kmsg.Response)
+	Deliver func(send func())
 }
 
 func newCall(r *wire.Request) *Call {
@@ -51,6 +56,17 @@ func (c *Call) Reply(r kmsg.Response) {
 
 // reply answers with r in the version that r has, which differs from the request's only where ApiVersions says so.
 func (c *Call) reply(r kmsg.Response) {
+	if c.Amend != nil {
+		c.Amend(r)
+	}
+	if c.Deliver != nil {
+		c.Deliver(func() { c.send(r) })
+		return
+	}
+	c.send(r)
+}
+
+func (c *Call) send(r kmsg.Response) {
 	buf := c.request.Buffer(smallReply)
 	buf = frame.AppendResponseHeader(buf, r.Key(), r.GetVersion(), c.request.Header.CorrelationID)
 	c.request.Reply(payload.Part{Bytes: r.AppendTo(buf)})
@@ -63,11 +79,22 @@ const smallReply = 256
 func (c *Call) ReplyParts(body []payload.Part) {
 	head := frame.AppendResponseHeader(nil, c.request.Header.Key, c.Version, c.request.Header.CorrelationID)
 	parts := make([]payload.Part, 0, len(body)+1)
-	c.request.Reply(append(append(parts, payload.Part{Bytes: head}), body...)...)
+	parts = append(append(parts, payload.Part{Bytes: head}), body...)
+	if c.Deliver != nil {
+		c.Deliver(func() { c.request.Reply(parts...) })
+		return
+	}
+	c.request.Reply(parts...)
 }
 
 // NoReply ends a request that has no answer (a produce with acks=0).
-func (c *Call) NoReply() { c.request.NoReply() }
+func (c *Call) NoReply() {
+	if c.Deliver != nil {
+		c.Deliver(c.request.NoReply)
+		return
+	}
+	c.request.NoReply()
+}
 
 // Close ends the request by closing its connection, the only answer that some errors have.
 func (c *Call) Close(reason string) { c.request.Close(reason) }

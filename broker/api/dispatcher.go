@@ -55,6 +55,10 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 	if inline && e.Ready != nil && !e.Ready(d.services, request) {
 		return false
 	}
+	if d.services.Intercept != nil {
+		d.services.Intercept(call, request, func() { e.Serve(d.services, call, request) })
+		return true
+	}
 	e.Serve(d.services, call, request)
 	return true
 }

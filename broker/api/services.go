@@ -41,6 +41,10 @@ type Services struct {
 	Clock       clock.Clock
 	Logger      *zap.Logger
 
+	// Intercept, if there is one, gets every request and either answers it or has it served, with or without changing it
+	// before: how tests make a broker fail (compat/testbroker).
+	Intercept func(c *Call, r kmsg.Request, serve func())
+
 	orders    orderGate
 	uncreated clock.Seldom // bounds lines about internal topics that cannot be created
 	door      door
