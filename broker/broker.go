@@ -62,6 +62,7 @@ type Broker struct {
 	background sync.WaitGroup
 	failed     chan error // why the broker must end by itself; the first reason counts
 	topics     *topicConfigs
+	throttles  *throttles
 	cleaner    atomic.Pointer[cleaner.Cleaner]
 	services   *api.Services
 	startedAt  time.Duration

@@ -58,7 +58,8 @@ func (b *Broker) openLogs(ctx context.Context) error {
 	}
 	b.config = b.config.WithBrokerID(id)
 	b.live = config.NewLive(b.config)
-	b.topics = newTopicConfigs(b.live)
+	b.throttles = newThrottles(b.config, b.clock)
+	b.topics = newTopicConfigs(b.live, b.throttles, id)
 	for _, dir := range b.config.LogDirs() {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
@@ -192,6 +193,7 @@ func (b *Broker) buildServices(context.Context) error {
 		NearReplica:   b.nearReplica(),
 		ReplicaLagMax: config.ReplicaLagTimeMax.Of(b.config),
 		Fetchers:      config.ReplicaFetchers.Of(b.config),
+		SendThrottle:  b.throttles.send, FetchThrottle: b.throttles.fetch,
 		Fetch: replica.FetchSettings{
 			MaxWait:        config.ReplicaFetchWaitMax.Of(b.config),
 			MinBytes:       int32(config.ReplicaFetchMinBytes.Of(b.config)),

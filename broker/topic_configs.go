@@ -12,6 +12,8 @@ import (
 // and says when one has changed. Safe for concurrent use.
 type topicConfigs struct {
 	live       *config.Live
+	throttles  *throttles
+	broker     int32
 	changed    func(topic string) // set before the controller starts
 	changedAll func()             // likewise
 
@@ -29,8 +31,8 @@ type topicConfig struct {
 	minISR int
 }
 
-func newTopicConfigs(live *config.Live) *topicConfigs {
-	c := &topicConfigs{live: live}
+func newTopicConfigs(live *config.Live, throttles *throttles, broker int32) *topicConfigs {
+	c := &topicConfigs{live: live, throttles: throttles, broker: broker}
 	c.mu.defaults = effective(live.Now(), nil)
 	c.mu.topics, c.mu.overrides = map[string]topicConfig{}, map[string]map[string]string{}
 	return c
@@ -59,6 +61,7 @@ func (c *topicConfigs) topicChanged(name string, values map[string]string) {
 		delete(c.mu.overrides, name)
 	}
 	c.mu.Unlock()
+	c.throttles.topic(name, c.live.Now(), values, c.broker)
 	c.changed(name)
 }
 

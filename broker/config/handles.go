@@ -99,6 +99,8 @@ var (
 	ReplicaFetchers         = integer("num.replica.fetchers")
 	LeaderThrottle          = longInteger("leader.replication.throttled.rate")   // bytes/s
 	FollowerThrottle        = longInteger("follower.replication.throttled.rate") // bytes/s
+	ReplicationQuotaWindows = integer("replication.quota.window.num")
+	ReplicationQuotaWindow  = span("replication.quota.window.size.seconds")
 	ReplicaFetchBackoff     = span("replica.fetch.backoff.ms")
 	ReplicaFetchMaxBytes    = integer("replica.fetch.max.bytes")
 	ReplicaFetchMinBytes    = integer("replica.fetch.min.bytes")

@@ -63,9 +63,9 @@ var replicationKeys = []Key{
 	{Name: "quota.window.size.seconds", Type: Int, Default: "1", Valid: atLeast(1), Standing: Accepted, Why: whyQuotas,
 		Doc: "How long such a sample takes."},
 	{Name: "replication.quota.window.num", Type: Int, Default: "11", Valid: atLeast(1),
-		Standing: Accepted, Why: whyQuotas, Doc: "Samples of the replication quota."},
+		Standing: Clustered, Why: whyAlone, Doc: "Samples of the replication quota."},
 	{Name: "replication.quota.window.size.seconds", Type: Int, Default: "1", Valid: atLeast(1),
-		Standing: Accepted, Why: whyQuotas, Doc: "How long such a sample takes."},
+		Standing: Clustered, Why: whyAlone, Doc: "How long such a sample takes."},
 	{Name: "client.quota.callback.class", Type: Class, Default: none, Standing: Refused, Why: refuseJava,
 		Allow: []string{""}, Doc: "Java class that decides about clients' quotas."},
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/record"
@@ -122,6 +124,35 @@ func TopicUncleanElection(s *Snapshot, overrides map[string]string) bool {
 // TopicDownconversion says whether a topic's records are converted for consumers that know only older formats.
 func TopicDownconversion(s *Snapshot, overrides map[string]string) bool {
 	return topic{s, overrides}.bool("message.downconversion.enable")
+}
+
+// Throttled is which of a topic's replicas on a broker are throttled.
+type Throttled struct {
+	All        bool
+	Partitions []int32
+}
+
+// TopicThrottled returns what of a topic a broker sends to followers, and fetches itself, within the replication throttles
+// (leader. and follower.replication.throttled.replicas).
+func TopicThrottled(s *Snapshot, overrides map[string]string, broker int32) (sent, fetched Throttled) {
+	t := topic{s, overrides}
+	return throttledOn(t.value("leader.replication.throttled.replicas"), broker),
+		throttledOn(t.value("follower.replication.throttled.replicas"), broker)
+}
+
+// throttledOn reads a list of partition:broker, or "*".
+func throttledOn(v parsed, broker int32) (t Throttled) {
+	for _, item := range asList(v) {
+		partition, on, _ := strings.Cut(item, ":")
+		p, bad := strconv.ParseInt(partition, 10, 32)
+		switch id, err := strconv.ParseInt(on, 10, 32); {
+		case item == "*":
+			t.All = true
+		case err == nil && bad == nil && int32(id) == broker:
+			t.Partitions = append(t.Partitions, int32(p))
+		}
+	}
+	return t
 }
 
 // ValidateTopic returns nil or an error with code INVALID_CONFIG and Kafka's message.

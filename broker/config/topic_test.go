@@ -224,3 +224,22 @@ func outcome(overrides map[string]string, err error) string {
 	}
 	return strings.Join(all, " ")
 }
+
+func TestTopicThrottled(t *testing.T) {
+	s, _ := load(t)
+	for _, c := range []struct {
+		value string
+		want  Throttled
+	}{
+		{"", Throttled{}}, {"*", Throttled{All: true}}, {"0:1,1:2,7:1", Throttled{Partitions: []int32{0, 7}}}, {"0:2", Throttled{}},
+		{"nonsense", Throttled{}},
+	} {
+		sent, fetched := TopicThrottled(s, map[string]string{"leader.replication.throttled.replicas": c.value}, 1)
+		if !reflect.DeepEqual(sent, c.want) || !reflect.DeepEqual(fetched, Throttled{}) {
+			t.Errorf("%q: %v, %v", c.value, sent, fetched)
+		}
+		if _, fetched := TopicThrottled(s, map[string]string{"follower.replication.throttled.replicas": c.value}, 1); !reflect.DeepEqual(fetched, c.want) {
+			t.Errorf("%q: fetched %v", c.value, fetched)
+		}
+	}
+}

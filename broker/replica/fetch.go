@@ -85,6 +85,9 @@ type EpochEnd struct {
 // with the results, at once or later. It owns entries until then.
 func (m *Manager) Fetch(p FetchParams, entries []FetchEntry, done func([]FetchResult)) {
 	results := make([]FetchResult, len(entries))
+	if t := m.options.SendThrottle; t != nil && p.ReplicaID >= 0 && t.Any() {
+		done = countThrottled(t, entries, done)
+	}
 	p.at = m.clock.Monotonic()
 	p.first = true
 	answer := m.read(&p, entries, results, nil)
@@ -182,6 +185,12 @@ func (m *Manager) readOne(p *FetchParams, e *FetchEntry, maxBytes int, minOne bo
 			return err
 		}
 		got.HighWatermark = l.Bounds().HighWatermark // the fetch may have moved it
+	}
+	if m.holdsBack(p, e, role) {
+		if got.Part.File != nil {
+			got.Part.File.Release()
+		}
+		got.Part = payload.Part{}
 	}
 	r.HighWatermark, r.LastStable, r.LogStartOffset, r.Records = got.HighWatermark, got.Stable, got.Start, got.Part
 	if p.Committed {

@@ -109,7 +109,8 @@ func (o *fetchOp) Finish(bool) {
 
 // waiting returns how much of the partition could be answered now, or that an answer other than bytes is due.
 func (e *FetchEntry) waiting(p *FetchParams) (bytes int, hopeless bool) {
-	if _, err := e.allowed(p); err != nil {
+	role, err := e.allowed(p)
+	if err != nil {
 		return 0, true
 	}
 	l := e.partition.log
@@ -121,6 +122,9 @@ func (e *FetchEntry) waiting(p *FetchParams) (bytes int, hopeless bool) {
 		if end, err := diverging(l, e); end != nil || err != nil {
 			return 0, true
 		}
+	}
+	if e.partition.manager.holdsBack(p, e, role) {
+		return 0, false
 	}
 	return int(min(l.BytesFrom(e.Offset, p.isolation()), int64(max(0, e.MaxBytes)))), false
 }

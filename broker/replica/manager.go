@@ -78,7 +78,10 @@ type Options struct {
 
 	ReplicaLagMax time.Duration // replica.lag.time.max.ms; 0: 30 s
 	Fetchers      int           // num.replica.fetchers; 0: 1
-	Fetch         FetchSettings
+	// SendThrottle limits what this broker sends to followers of throttled replicas that are not in sync, FetchThrottle what it
+	// fetches for its own. Nil: nothing is throttled.
+	SendThrottle, FetchThrottle fetcher.Throttle
+	Fetch                       FetchSettings
 }
 
 // FetchSettings are how followers fetch. Zero values mean Kafka's defaults.
@@ -162,7 +165,7 @@ func (m *Manager) fetcherOptions() fetcher.Options {
 	return fetcher.Options{
 		Settings: fetcher.Settings{
 			BrokerID: o.BrokerID, BrokerEpoch: o.BrokerEpoch, MaxWait: f.MaxWait, MinBytes: f.MinBytes, MaxBytes: f.MaxBytes,
-			PartitionBytes: f.PartitionBytes, Backoff: f.Backoff, FetchVersion: f.Version, ListOffsetsVersion: f.ListOffsetsVersion,
+			PartitionBytes: f.PartitionBytes, Backoff: f.Backoff, Throttle: o.FetchThrottle, FetchVersion: f.Version, ListOffsetsVersion: f.ListOffsetsVersion,
 		},
 		Fetchers: o.Fetchers, Dial: o.Peers, Clock: o.Clock, Logger: o.Logger,
 	}

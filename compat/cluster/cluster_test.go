@@ -34,15 +34,6 @@ func shared(t *testing.T) (*harness.Cluster, *tools) {
 	return c, &tools{harness.JavaTools(t, harness.V39), c}
 }
 
-// needBrokerConfigs leaves a test out where the configuration of brokers, throttles among it, changes only with a start:
-// gregor does not change it while it runs yet (docs/compatibility.md).
-func needBrokerConfigs(t *testing.T) {
-	t.Helper()
-	if harness.Peer() == harness.Gregor {
-		t.Skip("gregor's broker configuration does not change while it runs yet")
-	}
-}
-
 // tools are Kafka's, told where the cluster is.
 type tools struct {
 	*harness.Tools

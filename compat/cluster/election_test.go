@@ -138,7 +138,6 @@ func reassign(t testing.TB, topic string, replicas ...[]int) string {
 }
 
 func TestReassign(t *testing.T) {
-	needBrokerConfigs(t)
 	c, tools := shared(t)
 	topic := name("reassign")
 	tools.run(t, "kafka-topics", "--create", "--topic", topic, "--replica-assignment", "1:2,2:1")
@@ -206,7 +205,6 @@ func TestReassign(t *testing.T) {
 }
 
 func TestReassignCancel(t *testing.T) {
-	needBrokerConfigs(t)
 	c, tools := shared(t)
 	topic := name("cancel")
 	tools.run(t, "kafka-topics", "--create", "--topic", topic, "--replica-assignment", "1:2")

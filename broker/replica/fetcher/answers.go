@@ -73,14 +73,14 @@ func (m *Machine) take(now time.Duration, p *partition, q *kmsg.FetchResponseTop
 		m.delayFor(p, now, kerr.ErrorForCode(q.ErrorCode))
 		return
 	}
-	var err error
 	if q.DivergingEpoch.Epoch >= 0 {
-		err = p.truncate(q.DivergingEpoch.Epoch, q.DivergingEpoch.EndOffset)
-	} else {
-		records := wholeEntries(q.RecordBatches, p.LeaderEpoch)
-		err = p.Replica.Append(p.LeaderEpoch, records, q.HighWatermark, q.LogStartOffset)
+		m.wrote(now, p, p.truncate(q.DivergingEpoch.Epoch, q.DivergingEpoch.EndOffset), true)
+		return
 	}
-	m.wrote(now, p, err, q.DivergingEpoch.Epoch >= 0)
+	records := wholeEntries(q.RecordBatches, p.LeaderEpoch)
+	err := p.Replica.Append(p.LeaderEpoch, records, q.HighWatermark, q.LogStartOffset)
+	m.wrote(now, p, err, false)
+	m.fetched(p, len(records), q.HighWatermark)
 }
 
 var errNothingToCut = errors.New("the log's history differs from the leader's, but nothing is left to cut off")

@@ -19,9 +19,21 @@ type Settings struct {
 	MaxBytes           int32         // replica.fetch.response.max.bytes
 	PartitionBytes     int32         // replica.fetch.max.bytes
 	Backoff            time.Duration // replica.fetch.backoff.ms: the longest; the first are shorter
+	Throttle           Throttle      // nil: nothing is throttled
 	FetchVersion       int16         // as inter.broker.protocol.version allows
 	ListOffsetsVersion int16
 }
+
+// Throttle limits what followers fetch for throttled replicas that are not in sync. Safe for concurrent use.
+type Throttle interface {
+	Any() bool // whether any replica is throttled
+	Throttled(topic string, partition int32) bool
+	Exceeded() bool // more was fetched than the limit allows
+	Record(bytes int)
+}
+
+// throttlePause is how long a partition is not fetched before is looked again whether the limit allows it.
+const throttlePause = 200 * time.Millisecond
 
 // byNameVersion is the last version of Fetch that names topics (KIP-516).
 const byNameVersion = 12
@@ -192,6 +204,9 @@ func (m *Machine) Next(now time.Duration) Step {
 		return Step{Wait: m.retryAt - now}
 	}
 	soonest := m.wake(now)
+	if m.throttle(now) && (soonest == Forever || soonest > throttlePause) {
+		soonest = throttlePause
+	}
 	if len(m.asking) > 0 {
 		return Step{Request: m.listOffsets()}
 	}
@@ -221,6 +236,32 @@ func (m *Machine) wake(now time.Duration) (soonest time.Duration) {
 		return true
 	})
 	return soonest
+}
+
+// throttle has the replicas wait that are throttled and not in sync, if more was fetched for such than the limit allows
+// (ReplicaFetcherThread.shouldFollowerThrottle). It says whether there were any.
+func (m *Machine) throttle(now time.Duration) (some bool) {
+	t := m.settings.Throttle
+	if t == nil || !t.Any() || !t.Exceeded() {
+		return false
+	}
+	for _, p := range m.all() {
+		if !p.inSync && t.Throttled(p.Topic, p.Partition) {
+			m.forget(p)
+			p.phase, p.retryAt = waiting, now+throttlePause
+			m.delayed = append(m.delayed, p)
+			some = true
+		}
+	}
+	return some
+}
+
+// fetched notes how much came for a partition, and whether it has all that is committed now.
+func (m *Machine) fetched(p *partition, bytes int, leaderHighWatermark int64) {
+	p.inSync = leaderHighWatermark <= p.want.offset
+	if t := m.settings.Throttle; t != nil && bytes > 0 && t.Throttled(p.Topic, p.Partition) {
+		t.Record(bytes)
+	}
 }
 
 // all lists the partitions that can be fetched, in the order of their arrival.

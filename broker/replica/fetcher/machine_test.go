@@ -325,3 +325,57 @@ func TestTruncationPoint(t *testing.T) {
 		}
 	}
 }
+
+// budget is a Throttle of partition 0 whose limit is reached when the test says so.
+type budget struct {
+	spent    int
+	exceeded bool
+}
+
+func (b *budget) Any() bool                                    { return true }
+func (b *budget) Throttled(topic string, partition int32) bool { return topic == "t" && partition == 0 }
+func (b *budget) Exceeded() bool                               { return b.exceeded }
+func (b *budget) Record(bytes int)                             { b.spent += bytes }
+
+// TestThrottle: what is throttled is left out of the Fetch while too much was fetched, until it is in sync.
+func TestThrottle(t *testing.T) {
+	m, b := newMachine(), &budget{}
+	m.settings.Throttle = b
+	m.Add(assign(0, newReplica(3, 0)))
+	m.Add(assign(1, newReplica(3, 0)))
+	expect(t, m.Next(0), "0/0 0@0:-1 1@0:-1")
+	set := batch(t, 0, 3, 2)
+	m.Fetched(0, answers(11, topicID, records(t, 0, 9, set), records(t, 1, 9, set)), nil)
+	if b.spent != len(set) {
+		t.Errorf("%d bytes are counted, want %d", b.spent, len(set))
+	}
+	b.exceeded = true
+	s := m.Next(0)
+	expect(t, s, "11/1 1@2:3 -[0]")
+	if wait := s.Request.(*kmsg.FetchRequest).MaxWaitMillis; wait != 200 {
+		t.Errorf("the fetch waits %d ms", wait)
+	}
+	m.Fetched(0, answers(11, topicID), nil)
+	expect(t, m.Next(100*time.Millisecond), "11/2")
+	m.Fetched(0, answers(11, topicID), nil)
+	expect(t, m.Next(200*time.Millisecond), "11/3") // still too much
+	m.Fetched(0, answers(11, topicID), nil)
+	b.exceeded = false
+	expect(t, m.Next(400*time.Millisecond), "11/4 0@2:3")
+	m.Fetched(0, answers(11, topicID, records(t, 0, 2)), nil) // it has all that is committed
+	b.exceeded = true
+	expect(t, m.Next(400*time.Millisecond), "11/5")
+	m.Remove(log.TopicPartition{Topic: "t", Partition: 1})
+	m.Fetched(0, answers(11, topicID), nil)
+	expect(t, m.Next(400*time.Millisecond), "11/6 -[1]")
+}
+
+// TestAllThrottled: with nothing else to fetch the machine waits.
+func TestAllThrottled(t *testing.T) {
+	m := newMachine()
+	m.settings.Throttle = &budget{exceeded: true}
+	m.Add(assign(0, newReplica(3, 0)))
+	if s := m.Next(0); s.Request != nil || s.Wait != throttlePause {
+		t.Errorf("the next step is %+v", s)
+	}
+}

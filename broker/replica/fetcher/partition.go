@@ -41,6 +41,7 @@ type partition struct {
 	inSession bool
 	byName    bool  // in the session by name
 	dirty     bool  // in Machine.dirty
+	inSync    bool  // it had all that was committed when it was fetched last
 	leaderEnd int64 // learned in phase lost
 }
 
