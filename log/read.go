@@ -38,6 +38,18 @@ func (l *Log) Read(offset int64, maxBytes int, iso Isolation, minOne bool) (Read
 
 const readAttempts = 10
 
+// CanReadNow says that Read at offset would not wait for a disk: there is nothing to read, or it is at the end of the
+// log, where everything needed is in memory.
+func (l *Log) CanReadNow(offset int64, iso Isolation) bool {
+	v := l.pub.view()
+	if offset < v.Start || offset >= v.end(iso) {
+		return true
+	}
+	segs := *l.segs.Load()
+	active := segs[len(segs)-1]
+	return offset >= active.Base() && active.FindableNow(offset)
+}
+
 // floorSegment is the index of the last segment with a base of at most offset, 0 if there is none.
 func floorSegment(segs []*segment.Segment, offset int64) int {
 	if n := len(segs); segs[n-1].Base() <= offset {

@@ -42,14 +42,41 @@ const (
 // fewPartitions is how many partitions a Fetch may name, together with those of its session, to run on the processor.
 const fewPartitions = 64
 
-// fetchReady says whether a Fetch is short: few partitions, and no conversion.
+// fetchReady says whether a Fetch is short and cannot wait for a disk: few partitions, no conversion, and nothing to be
+// read but at the ends of logs. Of what it finds, the network layer sends without waiting what is in the page cache.
 func fetchReady(s *Services, request kmsg.Request) bool {
 	r := request.(*kmsg.FetchRequest)
 	n := s.Sessions.Partitions(r.SessionID)
 	for i := range r.Topics {
 		n += len(r.Topics[i].Partitions)
 	}
-	return r.Version >= fetchUnconverted && n <= fewPartitions
+	if r.Version < fetchUnconverted || n > fewPartitions {
+		return false
+	}
+	image := s.Metadata.Image()
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			if !s.readableNow(image, r.Version, t.Topic, t.TopicID, p.Partition, p.FetchOffset) {
+				return false
+			}
+		}
+	}
+	return s.Sessions.All(r.SessionID, func(p *fetchsession.Partition) bool {
+		return s.readableNow(image, r.Version, p.Topic, p.ID, p.Partition, p.FetchOffset)
+	})
+}
+
+func (s *Services) readableNow(image *metadata.Image, version int16, topic string, id log.TopicID, partition int32, offset int64) bool {
+	if version >= fetchByID {
+		t := image.TopicByID(id)
+		if t == nil {
+			return true // refused at once
+		}
+		topic = t.Name
+	}
+	return s.Replicas.CanReadNow(topic, partition, offset)
 }
 
 func serveFetch(s *Services, c *Call, request kmsg.Request) {

@@ -122,6 +122,23 @@ func (c *Cache) Partitions(id int32) int {
 	return 0
 }
 
+// All says whether holds is true of every partition of a session, as it was last asked for; true if there is none. holds
+// must not call the cache, nor change or keep what it is given.
+func (c *Cache) All(id int32, holds func(*Partition) bool) bool {
+	s := c.get(id)
+	if s == nil {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := s.list.next; e != &s.list; e = e.next {
+		if !holds(&e.Partition) {
+			return false
+		}
+	}
+	return true
+}
+
 // touch notes that a session was used and how large it is now. One that has outgrown the shard is forgotten: its client
 // is told so when it comes again.
 func (c *Cache) touch(id int32, size int) {

@@ -99,6 +99,12 @@ func (m *Manager) Fetch(p FetchParams, entries []FetchEntry, done func([]FetchRe
 	m.park(&p, entries, results, done)
 }
 
+// CanReadNow says whether a partition can be read at offset, by whoever, without waiting for a disk.
+func (m *Manager) CanReadNow(topic string, partition int32, offset int64) bool {
+	p := m.find(topic, partition)
+	return p == nil || p.log.CanReadNow(offset, log.LogEnd)
+}
+
 func release(results []FetchResult) {
 	for i := range results {
 		if f := results[i].Records.File; f != nil {

@@ -51,6 +51,25 @@ func (s *Segment) startPos(offset, end int64) (int64, error) {
 	return min(int64(e.value), end), nil
 }
 
+// FindableNow says that finding offset, and reading what is there, takes neither an index from disk nor data that was not
+// written a short while ago by this process.
+func (s *Segment) FindableNow(offset int64) bool {
+	x := s.loaded.Load()
+	if x == nil {
+		return false
+	}
+	if offset <= s.base || s.Size() <= scanAll {
+		return s.Recent(0)
+	}
+	x.mu.Lock()
+	e, found, block := x.offsets.floorInMemory(offset - s.base)
+	x.mu.Unlock()
+	if !found && block < 0 {
+		return s.Recent(0)
+	}
+	return found && s.Recent(int64(e.value))
+}
+
 // Find returns the first entry before position end whose last offset is at least offset; found is false if there is none.
 func (s *Segment) Find(offset, end int64) (at Found, found bool, err error) {
 	f, err := s.Acquire()
