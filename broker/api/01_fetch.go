@@ -86,12 +86,12 @@ func serveFetch(s *Services, c *Call, request kmsg.Request) {
 		replicaID = r.ReplicaState.ID
 	}
 	if !knownIsolation(r.IsolationLevel) {
-		c.ReplyParts(fetchenc.Encode(fetchRefused(r), r.Version, nil))
+		c.replyFetch(fetchRefused(r))
 		return
 	}
 	x, code := s.Sessions.Open(sessionRequest(r, replicaID >= 0))
 	if code != 0 {
-		c.ReplyParts(fetchenc.Encode(&fetchenc.Response{ErrorCode: code}, r.Version, nil))
+		c.replyFetch(&fetchenc.Response{ErrorCode: code})
 		return
 	}
 	f := &fetching{services: s, call: c, session: x, wanted: x.Partitions()}

@@ -5,12 +5,13 @@ import (
 
 	"github.com/gregor-broker/gregor/wire"
 	"github.com/gregor-broker/gregor/wire/errcode"
+	"github.com/gregor-broker/gregor/wire/fetchenc"
 	"github.com/gregor-broker/gregor/wire/frame"
 	"github.com/gregor-broker/gregor/wire/payload"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Call is one request on its way to its answer. Exactly one of Reply, ReplyParts, NoReply and Close must be called,
+// Call is one request on its way to its answer. Exactly one of Reply, replyFetch, NoReply and Close must be called,
 // once, from any goroutine.
 type Call struct {
 	request  *wire.Request
@@ -18,7 +19,7 @@ type Call struct {
 	ClientID string
 
 	// Set by an Intercept before the request is served, nil otherwise. Amend changes an answer that is not made of parts
-	// (ReplyParts); Deliver gets what sends the answer and calls it, when it likes.
+	// (replyFetch); Deliver gets what sends the answer and calls it, when it likes.
 	Amend   func(kmsg.Response)
 	Deliver func(send func())
 }
@@ -75,11 +76,11 @@ func (c *Call) send(r kmsg.Response) {
 // smallReply is the buffer that an answer starts with; most need no more.
 const smallReply = 256
 
-// ReplyParts answers with an encoded body, whose files the network layer releases when they are sent.
-func (c *Call) ReplyParts(body []payload.Part) {
-	head := frame.AppendResponseHeader(nil, c.request.Header.Key, c.Version, c.request.Header.CorrelationID)
-	parts := make([]payload.Part, 0, len(body)+1)
-	parts = append(append(parts, payload.Part{Bytes: head}), body...)
+// replyFetch answers with r, whose files the network layer releases when they are sent.
+func (c *Call) replyFetch(r *fetchenc.Response) {
+	const headBytes = 8 // of a response header
+	var head [headBytes]byte
+	parts := fetchenc.Encode(frame.AppendResponseHeader(head[:0], c.request.Header.Key, c.Version, c.request.Header.CorrelationID), r, c.Version)
 	if c.Deliver != nil {
 		c.Deliver(func() { c.request.Reply(parts...) })
 		return

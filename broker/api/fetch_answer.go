@@ -39,11 +39,11 @@ func (f *fetching) answer(results []replica.FetchResult) {
 		for i := range results {
 			release(results[i].Records)
 		}
-		f.call.ReplyParts(fetchenc.Encode(&response, f.call.Version, nil))
+		f.call.replyFetch(&response)
 		return
 	}
 	f.fill(&response, results, told)
-	f.call.ReplyParts(fetchenc.Encode(&response, f.call.Version, nil))
+	f.call.replyFetch(&response)
 }
 
 func release(p payload.Part) {

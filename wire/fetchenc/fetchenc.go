@@ -79,9 +79,11 @@ type encoder struct {
 	cut     int // buf up to here is in parts already
 }
 
-// Encode appends the body of r in the given version to dst. The files of r pass to the parts.
-func Encode(r *Response, version int16, dst []payload.Part) []payload.Part {
-	e := encoder{version: version, parts: dst, buf: make([]byte, 0, sizeHint(r))}
+// Encode returns head, which is copied, followed by the body of r in the given version. The files of r pass to the parts.
+func Encode(head []byte, r *Response, version int16) []payload.Part {
+	const parts = 4 // two of a partition with records, and one more
+	e := encoder{version: version, parts: make([]payload.Part, 0, parts), buf: make([]byte, 0, len(head)+sizeHint(r))}
+	e.buf = append(e.buf, head...)
 	e.response(r)
 	e.flush()
 	return e.parts

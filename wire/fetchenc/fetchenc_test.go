@@ -48,7 +48,7 @@ func TestEqualsGeneratedCodec(t *testing.T) {
 	for version := int16(0); version <= 18; version++ {
 		for i := range 300 {
 			ours, theirs := randomResponse(rnd, version)
-			got := flatten(t, Encode(ours, version, nil))
+			got := flatten(t, Encode(nil, ours, version))
 			if want := theirs.AppendTo(nil); !bytes.Equal(got, want) {
 				t.Fatalf("seed %d, version %d, response %d:\n got %x\nwant %x", seed, version, i, got, want)
 			}
@@ -130,7 +130,7 @@ func TestFilePassesOnUnreleasedAndEmptyOneIsReleased(t *testing.T) {
 	r := &Response{Topics: []Topic{{Partitions: []Partition{
 		{Records: payload.Part{File: full, Len: 10}}, {Records: payload.Part{File: empty}},
 	}}}}
-	parts := Encode(r, 12, nil)
+	parts := Encode(nil, r, 12)
 	if len(parts) != 3 || parts[1].File != full || full.released != 0 {
 		t.Errorf("the file range must be a part of its own: %d parts, released %d times", len(parts), full.released)
 	}
@@ -143,8 +143,7 @@ func BenchmarkEncode(b *testing.B) {
 	file := &memory{data: make([]byte, 1<<20)}
 	r := &Response{Topics: []Topic{{Topic: "topic", Partitions: []Partition{{Records: payload.Part{File: file, Len: 1 << 20}}}}}}
 	b.ReportAllocs()
-	var parts []payload.Part
 	for b.Loop() {
-		parts = Encode(r, 12, parts[:0])
+		Encode(nil, r, 12)
 	}
 }
