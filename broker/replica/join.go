@@ -17,6 +17,9 @@ type Joining struct {
 	ProducerEpoch   int16
 	Client          TxnSupport
 	Partitions      []log.TopicPartition
+	// Renew is called before the coordinator is asked again. It answers that the transaction before has not ended; once
+	// that one's marker is written, what was begun before the first question is void.
+	Renew func()
 }
 
 // TxnSupport is what a client understands of transactions, which the version of its request tells
@@ -86,9 +89,7 @@ func (m *Manager) join(p *ProduceParams, entries []ProduceEntry) (*Joining, []in
 		if err != nil {
 			continue // which the append will say
 		}
-		guard, ask := partition.log.BeginVerification(b.ProducerID(), b.ProducerEpoch(), b.BaseSequence(), j.Client == TxnImplicit)
-		if ask {
-			e.guard = guard
+		if e.begin(partition, j, b.BaseSequence()) {
 			j.Partitions = append(j.Partitions, partition.tp)
 			asked = append(asked, i)
 		}
@@ -97,6 +98,23 @@ func (m *Manager) join(p *ProduceParams, entries []ProduceEntry) (*Joining, []in
 		return nil, nil
 	}
 	return j, asked
+}
+
+// begin begins the verification of an entry and says whether the coordinator must be asked.
+func (e *ProduceEntry) begin(partition *Partition, j *Joining, sequence int32) (ask bool) {
+	renew := j.Renew
+	begin := func() {
+		e.guard, ask = partition.log.BeginVerification(j.ProducerID, j.ProducerEpoch, sequence, j.Client == TxnImplicit)
+	}
+	if begin(); ask {
+		j.Renew = func() {
+			if renew != nil {
+				renew()
+			}
+			begin()
+		}
+	}
+	return ask
 }
 
 func refuseTransactional(entries []ProduceEntry) {
@@ -157,6 +175,9 @@ func (m *Manager) JoinTransaction(tp log.TopicPartition, j Joining, done func(lo
 		return
 	}
 	j.Partitions = []log.TopicPartition{tp}
+	j.Renew = func() {
+		guard, _ = partition.log.BeginVerification(j.ProducerID, j.ProducerEpoch, noSequence, j.Client == TxnImplicit)
+	}
 	m.options.Join(&j, func(errs []error) { done(guard, errs[0]) })
 }
 

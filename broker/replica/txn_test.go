@@ -109,6 +109,27 @@ func TestMarkerBeforeTheAppend(t *testing.T) {
 	}
 }
 
+// While the transaction before is ending, the coordinator is asked again; its marker comes in between.
+func TestMarkerBetweenTwoQuestions(t *testing.T) {
+	f := newFixture(t)
+	f.lead("t", idOf(1), 1)
+	f.joins = func(j *Joining, done func([]error)) {
+		if err := f.marker(record.EndTxn{ProducerID: 7, Commit: true}); err != nil {
+			t.Error(err)
+		}
+		j.Renew()
+		done([]error{nil})
+	}
+	if err := f.produceOne(12, inTxn(t, 7, 0, 0)); err != nil {
+		t.Error(err)
+	}
+	f.Manager.JoinTransaction(log.TopicPartition{Topic: "t"}, Joining{ProducerID: 8, Client: TxnImplicit}, func(g log.Guard, err error) {
+		if now, ask := f.find("t", 0).log.BeginVerification(8, 0, noSequence, true); err != nil || !ask || now != g {
+			t.Errorf("%v; guard %v, now %v", err, g, now)
+		}
+	})
+}
+
 // Records lie in a buffer that is used again once Produce has returned.
 func TestProduceKeepsWhatWaits(t *testing.T) {
 	f := newFixture(t)

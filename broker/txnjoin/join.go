@@ -206,6 +206,7 @@ func (j *Joiner) again(q *question, codes []int16) bool {
 				case <-ticks:
 				case <-j.running.Done():
 				}
+				q.Renew()
 				j.ask(q)
 			})
 		}

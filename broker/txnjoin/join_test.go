@@ -168,11 +168,16 @@ func TestAsksAgain(t *testing.T) {
 				return 0
 			}
 			var got []error
-			w.Join(joining("tx", replica.TxnImplicit), func(errs []error) { got = errs })
+			what, renewed := joining("tx", replica.TxnImplicit), 0
+			what.Renew = func() { renewed++ }
+			w.Join(what, func(errs []error) { got = errs })
 			over, _ := clock.System.NewTimer(time.Second)
 			<-over
 			if got == nil || (got[0] == nil) != (lasting == 3) {
 				t.Errorf("after %d tries: %v", asked/3, got)
+			}
+			if renewed != asked/3-1 {
+				t.Errorf("renewed %d times for %d questions", renewed, asked/3)
 			}
 		})
 	}
