@@ -34,15 +34,10 @@ type proposals struct {
 	senders sync.WaitGroup
 	mu      struct {
 		sync.Mutex
-		waiting []proposal
+		waiting proposalQueue
 		sending bool
 		closed  bool
 	}
-}
-
-type proposal struct {
-	insync.Proposal
-	done func(insync.Outcome)
 }
 
 // newProposals returns a carrier that sends with ask.
@@ -55,14 +50,15 @@ func newProposals(b *Broker, ask func(context.Context, kmsg.Request) (kmsg.Respo
 	return p
 }
 
-// propose sends a proposal; done is called on another goroutine with the answer.
+// propose sends a proposal; done is called on another goroutine with the answer, unless a newer proposal for the partition
+// takes its place before it has been sent.
 func (p *proposals) propose(one insync.Proposal, done func(insync.Outcome)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mu.closed {
 		return
 	}
-	p.mu.waiting = append(p.mu.waiting, proposal{one, done})
+	p.mu.waiting.add(proposal{one, done})
 	if !p.mu.sending {
 		p.mu.sending = true
 		p.senders.Go(p.send)
@@ -82,8 +78,7 @@ func (p *proposals) close() {
 func (p *proposals) send() {
 	for {
 		p.mu.Lock()
-		batch := p.mu.waiting
-		p.mu.waiting = nil
+		batch := p.mu.waiting.take()
 		if len(batch) == 0 || p.mu.closed {
 			p.mu.sending = false
 			p.mu.Unlock()
@@ -94,7 +89,7 @@ func (p *proposals) send() {
 			p.logger.Info("proposals of in-sync replicas did not reach the controller; they are repeated",
 				zap.Int("count", len(batch)), zap.Error(err))
 			p.mu.Lock()
-			p.mu.waiting = append(batch, p.mu.waiting...)
+			p.mu.waiting.putBack(batch)
 			p.mu.Unlock()
 			p.pause()
 		}
@@ -112,18 +107,7 @@ func (p *proposals) pause() {
 
 // exchange sends one request and hands out its answers. After an error nothing was handed out.
 func (p *proposals) exchange(batch []proposal) error {
-	request := kmsg.NewPtrAlterPartitionRequest()
-	request.Version, request.BrokerID, request.BrokerEpoch = alterPartitionVersion, p.brokerID, p.epoch()
-	topics := map[log.TopicID]int{}
-	for _, one := range batch {
-		at, ok := topics[one.TopicID]
-		if !ok {
-			at = len(request.Topics)
-			topics[one.TopicID] = at
-			request.Topics = append(request.Topics, kmsg.AlterPartitionRequestTopic{TopicID: one.TopicID})
-		}
-		request.Topics[at].Partitions = append(request.Topics[at].Partitions, encodeProposal(&one.Proposal))
-	}
+	request := proposalRequest(p.brokerID, p.epoch(), batch)
 	response, err := p.ask(p.ctx, request)
 	if err != nil {
 		return err
@@ -139,6 +123,23 @@ func (p *proposals) exchange(batch []proposal) error {
 	return nil
 }
 
+// proposalRequest is the AlterPartition of a broker with an epoch.
+func proposalRequest(broker int32, epoch int64, batch []proposal) *kmsg.AlterPartitionRequest {
+	request := kmsg.NewPtrAlterPartitionRequest()
+	request.Version, request.BrokerID, request.BrokerEpoch = alterPartitionVersion, broker, epoch
+	topics := map[log.TopicID]int{}
+	for _, one := range batch {
+		at, ok := topics[one.TopicID]
+		if !ok {
+			at = len(request.Topics)
+			topics[one.TopicID] = at
+			request.Topics = append(request.Topics, kmsg.AlterPartitionRequestTopic{TopicID: one.TopicID})
+		}
+		request.Topics[at].Partitions = append(request.Topics[at].Partitions, encodeProposal(&one.Proposal))
+	}
+	return request
+}
+
 func encodeProposal(one *insync.Proposal) kmsg.AlterPartitionRequestTopicPartition {
 	p := kmsg.NewAlterPartitionRequestTopicPartition()
 	p.Partition, p.LeaderEpoch, p.PartitionEpoch = one.Partition, one.LeaderEpoch, one.PartitionEpoch
@@ -152,20 +153,16 @@ func encodeProposal(one *insync.Proposal) kmsg.AlterPartitionRequestTopicPartiti
 
 // deliver gives each proposal its answer; one that the controller left out was for a topic that is gone.
 func deliver(batch []proposal, answer *kmsg.AlterPartitionResponse) {
-	type key struct {
-		topic     log.TopicID
-		partition int32
-	}
-	outcomes := map[key]insync.Outcome{}
+	outcomes := map[proposalKey]insync.Outcome{}
 	for _, t := range answer.Topics {
 		for _, a := range t.Partitions {
-			outcomes[key{t.TopidID, a.Partition}] = insync.Outcome{
+			outcomes[proposalKey{t.TopidID, a.Partition}] = insync.Outcome{
 				Code: a.ErrorCode, LeaderEpoch: a.LeaderEpoch, PartitionEpoch: a.PartitionEpoch, ISR: a.ISR,
 			}
 		}
 	}
 	for _, one := range batch {
-		outcome, ok := outcomes[key{one.TopicID, one.Partition}]
+		outcome, ok := outcomes[one.key()]
 		if !ok {
 			outcome.Code = kerr.UnknownTopicOrPartition.Code
 		}

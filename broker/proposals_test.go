@@ -64,10 +64,14 @@ func TestProposalsAreBatchedAndRepeated(t *testing.T) {
 		first := <-asked
 		propose(1)
 		propose(9)
+		p.propose(insync.Proposal{TopicID: [16]byte{1}, PartitionEpoch: 5, LeaderEpoch: 7, ISR: []int32{2, 1}}, done) // of a later leadership
 		answers <- errors.New("not reached")
 		second := <-asked
 		if !slices.Equal(partitions(first), []int32{0}) || !slices.Equal(partitions(second), []int32{0, 1, 9}) {
 			t.Errorf("asked %v, then %v", partitions(first), partitions(second))
+		}
+		if got := second.Topics[0].Partitions[0].LeaderEpoch; got != 7 {
+			t.Errorf("of two proposals for a partition that of epoch %d was sent", got)
 		}
 		if second.Version != 3 || second.BrokerID != 2 || second.BrokerEpoch != 415 || second.Topics[0].Partitions[0].NewEpochISR[1].BrokerID != 1 {
 			t.Errorf("the request is %+v", second)

@@ -27,15 +27,9 @@ func (b *Broker) askController(ctx context.Context, r kmsg.Request) (kmsg.Respon
 }
 
 func (b *Broker) askOwnController(ctx context.Context, request kmsg.Request) (kmsg.Response, error) {
-	c := b.services.Controller
 	answered := make(chan kmsg.Response, 1)
-	switch r := request.(type) {
-	case *kmsg.AlterPartitionRequest:
-		c.AlterPartition(r, func(response *kmsg.AlterPartitionResponse) { answered <- response })
-	case *kmsg.ControlledShutdownRequest:
-		c.ControlledShutdown(r, func(response *kmsg.ControlledShutdownResponse) { answered <- response })
-	default:
-		return nil, fmt.Errorf("%s is nothing to ask the controller on the same broker", kmsg.NameForKey(r.Key()))
+	if !b.services.Controller.Ask(request, func(response kmsg.Response) { answered <- response }) {
+		return nil, fmt.Errorf("%s is nothing to ask the controller on the same broker", kmsg.NameForKey(request.Key()))
 	}
 	select {
 	case response := <-answered:

@@ -212,6 +212,15 @@ func (c *Controller) request(run func(*Machine)) {
 	answerAll(m.Step(c.o.Clock.Now()))
 }
 
+// Ask hands over a request that Asking knows, and says whether it does. done is called once, on any goroutine.
+func (c *Controller) Ask(request kmsg.Request, done func(kmsg.Response)) bool {
+	e, ok := Asking(request, done).(Request)
+	if ok {
+		c.request(e.run)
+	}
+	return ok
+}
+
 // ActiveID returns the id of the active controller, -1 if none is known.
 func (c *Controller) ActiveID() int32 { return c.activeID.Load() }
 

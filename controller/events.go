@@ -118,11 +118,14 @@ type Unwatch struct {
 	Kind store.Kind
 }
 
-// Answer completes a request.
+// Answer completes a request: whoever drives the machine calls Reply.
 type Answer struct {
 	Response any
 	reply    func()
 }
+
+// Reply hands the response to whoever asked.
+func (a Answer) Reply() { a.reply() }
 
 // NotifyConfig is for the Observer. Values nil: gone.
 type NotifyConfig struct {

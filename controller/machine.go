@@ -46,7 +46,7 @@ type Machine struct {
 	electing     bool                // a step of an election is under way
 	electAgain   bool                // something changed meanwhile
 	ready        bool                // Ready or Failed was said
-	leftover     time.Time           // since when another session's node has kept us from registering
+	leftover     time.Duration       // for how long another session's node has kept us from registering
 	learned      map[string][16]byte // topics whose configuration is known, of those that this broker was given
 	forwarded    map[string]bool     // topics that the active controller has been asked to create
 	configs      configView

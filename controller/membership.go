@@ -154,13 +154,13 @@ func (m *Machine) waitForLeftover(n store.Node) bool {
 	switch {
 	case timeout <= 0:
 		return false
-	case m.leftover.IsZero():
-		m.leftover = m.now
+	case m.leftover == 0:
 		m.log.Info("a registration with this broker's id is still there; waiting for the session that it belongs to to run out",
 			zap.Int32("broker", m.id), zap.Duration("longest", timeout+leftoverSlack), zap.ByteString("registration", n.Data))
-	case m.now.Sub(m.leftover) > timeout+leftoverSlack:
+	case m.leftover > timeout+leftoverSlack:
 		return false
 	}
+	m.leftover += leftoverPoll // not by the wall clock, which may jump
 	m.after(inSession, leftoverPoll, m.register)
 	return true
 }

@@ -24,7 +24,8 @@ func (m *Machine) controlledShutdown(r *kmsg.ControlledShutdownRequest, done fun
 		return
 	}
 	id := r.BrokerID
-	switch b := m.reign.brokers[id]; {
+	b := m.reign.brokers[id]
+	switch {
 	case b == nil:
 		resp.ErrorCode = kerr.BrokerNotAvailable.Code
 	case r.Version >= 2 && r.BrokerEpoch != -1 && r.BrokerEpoch < b.epoch:
@@ -48,6 +49,8 @@ func (m *Machine) controlledShutdown(r *kmsg.ControlledShutdownRequest, done fun
 		}
 		answer(m)
 	})
+	// Whoever has been killed and started again meanwhile does not shut down any more.
+	same := func() bool { return m.reign.brokers[id] == b }
 	index, led := map[ref]int{}, map[ref]bool{}
 	stopFollowing := func(x ref, wait *delivery) {
 		m.reign.orders.stops[id] = append(m.reign.orders.stops[id], stop{ref: x, epoch: x.part().leaderEpoch, wait: wait})
@@ -60,13 +63,18 @@ func (m *Machine) controlledShutdown(r *kmsg.ControlledShutdownRequest, done fun
 	}
 	q.begin(m, leaderTimeoutMs)
 	m.alter(refs, change{
-		next: func(x ref) (znode.State, bool) { return m.withdraw(x, id) },
+		next: func(x ref) (znode.State, bool) {
+			if !same() {
+				return znode.State{}, false
+			}
+			return m.withdraw(x, id)
+		},
 		then: func(x ref) {
 			if p := x.part(); x.t.deletion != nil || p.leader == id || p.leader < 0 {
 				q.result(m, index[x], nil)
 			} else {
 				m.await(x.t, x.p, x.p+1, func() {
-					if !led[x] || x.t.deletion != nil {
+					if !led[x] || x.t.deletion != nil || !same() {
 						q.result(m, index[x], nil)
 						return
 					}

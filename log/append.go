@@ -104,6 +104,9 @@ func (l *Log) appendLeader(w Writer, c *record.Checked, leaderEpoch int32, marke
 	if err := l.usable(); err != nil {
 		return Appended{}, err
 	}
+	if latest, ok := l.epochs.Load().Latest(); ok && leaderEpoch >= 0 && leaderEpoch < latest {
+		return Appended{}, l.errorf("%w: epoch %d, but the log has records of %d", ErrOldEpoch, leaderEpoch, latest)
+	}
 	b := c.Batch
 	start := l.pub.start.Load()
 	if marker != nil {

@@ -548,6 +548,20 @@ func TestFollowerKeepsBytes(t *testing.T) {
 	}
 }
 
+// TestOldEpochWritesNothing: records of an older epoch behind those of a newer one would make the log's history a lie.
+func TestOldEpochWritesNothing(t *testing.T) {
+	l := newEnv(t).open().create("t", nil)
+	if err := l.AssignEpoch(5); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(batch(1, "a"), 4); !errors.Is(err, ErrOldEpoch) || !errors.Is(err, kerr.NotLeaderForPartition) || l.Bounds().End != 0 {
+		t.Errorf("%v, end %d", err, l.Bounds().End)
+	}
+	if _, err := l.Append(batch(1, "a"), 5); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestEpochs(t *testing.T) {
 	e := newEnv(t).open()
 	l := e.create("t", nil)

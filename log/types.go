@@ -37,6 +37,7 @@ var (
 	ErrPolicy              = errcode.New(kerr.PolicyViolation, "records can be deleted only where cleanup.policy contains delete")
 	ErrInconsistentTopicID = errcode.New(kerr.InconsistentTopicID, "the directory belongs to another topic of this name")
 	ErrUnexpectedOffset    = errcode.New(kerr.UnknownServerError, "the offsets do not continue the log")
+	ErrOldEpoch            = errcode.New(kerr.NotLeaderForPartition, "a leader of an older epoch must not write")
 	ErrCorrupt             = errcode.New(kerr.CorruptMessage, "the records are corrupt")
 	ErrUnknownPartition    = errcode.New(kerr.UnknownTopicOrPartition, "the log does not exist")
 )

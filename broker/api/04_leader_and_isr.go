@@ -15,7 +15,7 @@ var leaderAndISR = Entry{
 
 func serveLeaderAndISR(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.LeaderAndISRRequest)
-	if code := s.refused(order{r.ControllerID, r.ControllerEpoch, r.BrokerEpoch, r.IsKRaftController}); code != 0 {
+	if code := s.refused(order{r.ControllerID, r.BrokerEpoch, r.IsKRaftController}); code != 0 {
 		response := r.ResponseKind().(*kmsg.LeaderAndISRResponse)
 		response.ErrorCode = code
 		c.Reply(response)

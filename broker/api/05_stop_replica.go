@@ -14,7 +14,7 @@ var stopReplica = Entry{
 
 func serveStopReplica(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.StopReplicaRequest)
-	if code := s.refused(order{r.ControllerID, r.ControllerEpoch, r.BrokerEpoch, r.IsKRaftController}); code != 0 {
+	if code := s.refused(order{r.ControllerID, r.BrokerEpoch, r.IsKRaftController}); code != 0 {
 		response := r.ResponseKind().(*kmsg.StopReplicaResponse)
 		response.ErrorCode = code
 		c.Reply(response)

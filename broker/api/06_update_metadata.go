@@ -15,7 +15,7 @@ var updateMetadata = Entry{
 
 func serveUpdateMetadata(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.UpdateMetadataRequest)
-	if code := s.refused(order{r.ControllerID, r.ControllerEpoch, r.BrokerEpoch, r.IsKRaftController}); code != 0 {
+	if code := s.refused(order{r.ControllerID, r.BrokerEpoch, r.IsKRaftController}); code != 0 {
 		response := r.ResponseKind().(*kmsg.UpdateMetadataResponse)
 		response.ErrorCode = code
 		c.Reply(response)

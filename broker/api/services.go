@@ -45,7 +45,6 @@ type Services struct {
 	// before: how tests make a broker fail (compat/testbroker).
 	Intercept func(c *Call, r kmsg.Request, serve func())
 
-	orders    orderGate
 	uncreated clock.Seldom // bounds lines about internal topics that cannot be created
 	door      door
 }

@@ -219,7 +219,7 @@ func (p *FetchParams) isolation() log.Isolation {
 }
 
 // allowed returns the role in which the partition may be read: that of its leader, or of any replica for those who may
-// read from a follower. A follower must be one of the partition's replicas.
+// read from a follower. A follower must be one of the partition's replicas, or still be in sync when it is none any more.
 func (e *FetchEntry) allowed(p *FetchParams) (*role, error) {
 	find := e.partition.leading
 	if p.ReplicaID == Debugger || p.ReplicaID == Consumer && p.AnyReplica {
@@ -231,7 +231,7 @@ func (e *FetchEntry) allowed(p *FetchParams) (*role, error) {
 		return nil, ErrUnknownTopicID
 	case err != nil:
 		return nil, err
-	case p.ReplicaID < 0 || slices.Contains(r.replicas, p.ReplicaID) && p.ReplicaID != r.leader:
+	case p.ReplicaID < 0 || p.ReplicaID != r.leader && (slices.Contains(r.replicas, p.ReplicaID) || slices.Contains(r.isr, p.ReplicaID)):
 		return r, nil
 	case e.CurrentLeaderEpoch >= 0:
 		return nil, ErrUnknownEpoch

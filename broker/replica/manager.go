@@ -61,6 +61,8 @@ type Options struct {
 
 	// Peers makes a connection to a broker, which need not be known to live yet. Without it nothing is followed.
 	Peers func(broker int32, clientID string) fetcher.Client
+	// Following is who fetches in place of fetcher.Set: a simulation that drives fetcher.Machines itself. May be nil.
+	Following Following
 	// BrokerEpoch is that of this broker's registration, -1 while it has none.
 	BrokerEpoch func() int64
 	// AliveBroker says whether a broker is registered, so that it may join an ISR.
@@ -102,6 +104,14 @@ func (s *FetchSettings) fill() {
 	s.Version, s.ListOffsetsVersion = cmp.Or(s.Version, 17), cmp.Or(s.ListOffsetsVersion, 9)
 }
 
+// Following fetches what this broker follows; see fetcher.Set for the methods.
+type Following interface {
+	Follow(broker int32, assignments []fetcher.Assignment)
+	Forget(tps []log.TopicPartition)
+	Resize(fetchers int)
+	Close()
+}
+
 // Manager holds the partitions. Safe for concurrent use.
 type Manager struct {
 	options   Options
@@ -109,7 +119,7 @@ type Manager struct {
 	clock     clock.Clock
 	logger    *zap.Logger
 	purgatory *purgatory.Purgatory
-	fetchers  *fetcher.Set // nil on a single node
+	fetchers  Following // nil on a single node
 	lagging   lagCheck
 	failed    failedDirs
 
@@ -120,7 +130,7 @@ type Manager struct {
 	// nothing that serves clients takes it.
 	orders struct {
 		sync.Mutex
-		controllerEpoch int32
+		controllerEpoch int32 // the largest seen: no older controller's orders are carried out
 	}
 }
 
@@ -151,7 +161,10 @@ func New(o Options) *Manager {
 	o.Fetch.fill()
 	m := &Manager{options: o, logs: o.Logs, clock: o.Clock, logger: o.Logger, purgatory: purgatory.New(o.Clock, o.Pool)}
 	m.topics.Store(&map[string][]*Partition{})
-	if o.Peers != nil {
+	switch {
+	case o.Following != nil:
+		m.fetchers = o.Following
+	case o.Peers != nil:
 		m.fetchers = fetcher.NewSet(m.fetcherOptions())
 	}
 	if o.AlterPartition != nil {

@@ -46,9 +46,7 @@ func (m *Manager) LeaderAndISR(r *kmsg.LeaderAndISRRequest) *kmsg.LeaderAndISRRe
 	m.orders.Lock()
 	defer m.orders.Unlock()
 	changes := changesOf(r)
-	if r.ControllerEpoch < m.orders.controllerEpoch {
-		m.logger.Warn("an order of an old controller is ignored", zap.Int32("broker", r.ControllerID),
-			zap.Int32("controller_epoch", r.ControllerEpoch), zap.Int32("current_epoch", m.orders.controllerEpoch))
+	if m.deposed(r.ControllerID, r.ControllerEpoch) {
 		for i := range changes {
 			changes[i].err = kerr.StaleControllerEpoch
 		}
@@ -56,13 +54,40 @@ func (m *Manager) LeaderAndISR(r *kmsg.LeaderAndISRRequest) *kmsg.LeaderAndISRRe
 		response.ErrorCode = kerr.StaleControllerEpoch.Code
 		return response
 	}
-	m.orders.controllerEpoch = r.ControllerEpoch
 	for i := range changes {
 		changes[i].err = m.admit(&changes[i])
 	}
 	m.createLogs(changes)
 	m.apply(changes)
 	return leaderAndISRResponse(r, changes)
+}
+
+// UpdateMetadata carries out a controller's order about what clients are told, which apply does. It is an order like the
+// others: it waits for the one before, and an old controller's is refused with STALE_CONTROLLER_EPOCH. After
+// ReplicaManager.maybeUpdateMetadataCache.
+func (m *Manager) UpdateMetadata(r *kmsg.UpdateMetadataRequest, apply func()) *kmsg.UpdateMetadataResponse {
+	m.orders.Lock()
+	defer m.orders.Unlock()
+	response := kmsg.NewPtrUpdateMetadataResponse()
+	response.Version = r.Version
+	if m.deposed(r.ControllerID, r.ControllerEpoch) {
+		response.ErrorCode = kerr.StaleControllerEpoch.Code
+		return response
+	}
+	apply()
+	return response
+}
+
+// deposed says whether an order comes from a controller that has a successor. Of the three fences against such it is the
+// one that needs neither the store nor a new registration of this broker. The caller holds orders.
+func (m *Manager) deposed(controller, epoch int32) bool {
+	if epoch < m.orders.controllerEpoch {
+		m.logger.Warn("an order of an old controller is ignored", zap.Int32("broker", controller), zap.Int32("controller_epoch", epoch),
+			zap.Int32("current_epoch", m.orders.controllerEpoch))
+		return true
+	}
+	m.orders.controllerEpoch = epoch
+	return false
 }
 
 // changesOf lists the partitions of every version's form.
@@ -229,8 +254,8 @@ func (m *Manager) fetch(changes []change) {
 		}
 	}
 	m.fetchers.Forget(forget)
-	for leader, assignments := range follow {
-		m.fetchers.Follow(leader, assignments)
+	for _, leader := range slices.Sorted(maps.Keys(follow)) {
+		m.fetchers.Follow(leader, follow[leader])
 	}
 }
 
@@ -276,11 +301,10 @@ func (m *Manager) StopReplica(r *kmsg.StopReplicaRequest) *kmsg.StopReplicaRespo
 	defer m.orders.Unlock()
 	response := kmsg.NewPtrStopReplicaResponse()
 	response.Version = r.Version
-	if r.ControllerEpoch < m.orders.controllerEpoch {
+	if m.deposed(r.ControllerID, r.ControllerEpoch) {
 		response.ErrorCode = kerr.StaleControllerEpoch.Code
 		return response
 	}
-	m.orders.controllerEpoch = r.ControllerEpoch
 	var gone []*Partition
 	var stopped, logs []log.TopicPartition
 	for _, s := range stopsOf(r) {

@@ -109,6 +109,33 @@ func TestStopReplica(t *testing.T) {
 	}
 }
 
+// TestMetadataIsAnOrder: a deposed controller does not say any more what clients are told.
+func TestMetadataIsAnOrder(t *testing.T) {
+	f := newFixture(t)
+	applied := 0
+	update := func(epoch int32) int16 {
+		r := kmsg.NewPtrUpdateMetadataRequest()
+		r.ControllerEpoch = epoch
+		return f.UpdateMetadata(r, func() { applied++ }).ErrorCode
+	}
+	f.epoch = 5
+	f.lead("t", idOf(1), 1)
+	stale := kerr.StaleControllerEpoch.Code
+	for _, c := range []struct {
+		epoch   int32
+		code    int16
+		applied int
+	}{{5, 0, 1}, {4, stale, 1}, {6, 0, 2}, {5, stale, 2}, {6, 0, 3}} {
+		if code := update(c.epoch); code != c.code || applied != c.applied {
+			t.Errorf("epoch %d: code %d, %d applied", c.epoch, code, applied)
+		}
+	}
+	f.epoch = 5
+	if code := f.LeaderAndISR(f.order("t", idOf(1), 1, 9, self)).ErrorCode; code != stale {
+		t.Errorf("after metadata of a newer controller: %d", code)
+	}
+}
+
 // TestRecreation: a topic of the same name starts anew, and what belongs to the old one is refused.
 func TestRecreation(t *testing.T) {
 	f := newFixture(t)

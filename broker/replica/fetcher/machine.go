@@ -102,7 +102,7 @@ func (m *Machine) Add(a Assignment) {
 		}
 	}
 	m.leave(p)
-	m.resting = false // the controller says that the leader's broker lives
+	m.resting, m.failures = false, 0 // the controller says that the leader's broker lives
 	p.Assignment, p.phase, p.failures = a, fetching, 0
 	if err := p.begin(); err != nil {
 		m.fail(p, err)

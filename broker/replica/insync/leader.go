@@ -40,8 +40,8 @@ func (l *Leader) Elect(a Assignment, again bool, end int64, now time.Duration) {
 	old := l.followers
 	l.Assignment, l.EpochStart, l.Proposed = a, end, nil
 	l.followers = make([]Follower, 0, len(a.Replicas))
-	for _, id := range a.Replicas {
-		if id == a.Self {
+	for _, id := range slices.Concat(a.Replicas, a.ISR) {
+		if id == a.Self || l.follower(id) != nil {
 			continue
 		}
 		f := Follower{ID: id}
@@ -56,7 +56,8 @@ func (l *Leader) Elect(a Assignment, again bool, end int64, now time.Duration) {
 	}
 }
 
-// Followers lists the other replicas. The caller must not change them.
+// Followers lists the other replicas, and those that are none any more after a reassignment but still in the ISR: they may
+// be elected yet, so nothing is committed without them. The caller must not change them.
 func (l *Leader) Followers() []Follower { return l.followers }
 
 func (l *Leader) follower(id int32) *Follower {
@@ -79,6 +80,8 @@ func (l *Leader) Fetched(id int32, x *Fetch) (known, moved bool) {
 	f.fetched(x)
 	return true, f.LogEnd != before
 }
+
+func (l *Leader) assigned(id int32) bool { return slices.Contains(l.Replicas, id) }
 
 // maximal says whether a replica is in the ISR as it is or as it may be already.
 func (l *Leader) maximal(id int32) bool {
@@ -109,7 +112,7 @@ func (l *Leader) HighWatermark(e *Env) int64 {
 	hw := e.End
 	for i := range l.followers {
 		f := &l.followers[i]
-		if f.LogEnd < hw && (l.maximal(f.ID) || f.caughtUp(e) && e.Alive(f.ID)) {
+		if f.LogEnd < hw && (l.maximal(f.ID) || l.assigned(f.ID) && f.caughtUp(e) && e.Alive(f.ID)) {
 			hw = f.LogEnd
 		}
 	}
@@ -131,7 +134,7 @@ func (l *Leader) LowWatermark(start int64, e *Env) int64 {
 // it has not, is a member, or another change is on its way.
 func (l *Leader) Expand(id int32, e *Env) []int32 {
 	f := l.follower(id)
-	if f == nil || l.Proposed != nil || slices.Contains(l.ISR, id) || f.LogEnd < e.HighWatermark || f.LogEnd < l.EpochStart || !e.Alive(id) {
+	if f == nil || l.Proposed != nil || !l.assigned(id) || slices.Contains(l.ISR, id) || f.LogEnd < e.HighWatermark || f.LogEnd < l.EpochStart || !e.Alive(id) {
 		return nil
 	}
 	return append(slices.Clone(l.ISR), id)

@@ -65,6 +65,29 @@ func TestHighWatermark(t *testing.T) {
 	}
 }
 
+// TestReassignedAway: who is no replica any more but still in the ISR may lead again, so it counts until it has left; but it
+// does not come back.
+func TestReassignedAway(t *testing.T) {
+	l := &Leader{}
+	l.Elect(Assignment{Self: 1, LeaderEpoch: 5, PartitionEpoch: 7, Replicas: []int32{1, 2}, ISR: []int32{1, 2, 3}}, false, 10, 0)
+	e := at(2, 20, 10)
+	l.fetch(2, 20, 20, 1)
+	if got := l.HighWatermark(&e); got != Unknown {
+		t.Errorf("before the member has fetched: %d", got)
+	}
+	l.fetch(3, 12, 20, 1)
+	if got := l.HighWatermark(&e); got != 12 {
+		t.Errorf("%d, want 12", got)
+	}
+	l.Committed(5, 8, []int32{1, 2})
+	if got := l.HighWatermark(&e); got != 20 {
+		t.Errorf("when it has left: %d, want 20", got)
+	}
+	if got := l.Expand(3, &e); got != nil {
+		t.Errorf("it came back: %v", got)
+	}
+}
+
 func TestExpand(t *testing.T) {
 	for _, c := range []struct {
 		name string
