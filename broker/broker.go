@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,7 +127,7 @@ func (b *Broker) Addr(listener string) net.Addr {
 
 // TopicName returns the name of the topic with an id, "" if there is none.
 func (b *Broker) TopicName(id [16]byte) string {
-	name, _ := groupMetadata{b.services.Metadata}.TopicName(id)
+	name, _ := groupMetadata{cache: b.services.Metadata}.TopicName(id)
 	return name
 }
 
@@ -194,7 +195,10 @@ func closedChannel() <-chan struct{} {
 }
 
 // groupMetadata is what the group coordinator asks about topics.
-type groupMetadata struct{ cache *metadata.Cache }
+type groupMetadata struct {
+	cache *metadata.Cache
+	start int64 // milliseconds since 1970: versions rise from one start of the process to the next
+}
 
 func (m groupMetadata) PartitionCount(topic string) int32 {
 	t := m.cache.Image().Topic(topic)
@@ -219,3 +223,22 @@ func (m groupMetadata) TopicName(id [16]byte) (topic string, ok bool) {
 	}
 	return t.Name, true
 }
+
+func (m groupMetadata) TopicNames() []string { return m.cache.Image().TopicNames() }
+
+// Racks returns the racks of the brokers that have a replica of the partition, in order.
+func (m groupMetadata) Racks(topic string, partition int32) []string {
+	image := m.cache.Image()
+	var racks []string
+	if p := image.Partition(topic, partition); p != nil {
+		for _, id := range p.Replicas {
+			if b := image.Broker(id); b != nil && b.Rack != nil {
+				racks = append(racks, *b.Rack)
+			}
+		}
+	}
+	slices.Sort(racks)
+	return racks
+}
+
+func (m groupMetadata) TopicsVersion() int64 { return m.start + m.cache.Image().Changes }

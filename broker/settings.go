@@ -7,6 +7,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/groupcoord"
+	"github.com/gregor-broker/gregor/groupcoord/consumer"
 	"github.com/gregor-broker/gregor/log/record"
 )
 
@@ -17,6 +18,9 @@ func groupSettings(c *config.Snapshot) groupcoord.Settings {
 	settings.Group.MaxSessionTimeout = config.GroupMaxSessionTimeout.Of(c)
 	settings.Group.InitialRebalanceDelay = config.GroupInitialRebalanceDelay.Of(c)
 	settings.Group.MaxSize = config.GroupMaxSize.Of(c)
+	if c.Embedded() {
+		settings.Consumer = consumerSettings(c)
+	}
 	settings.OffsetMetadataMaxBytes = config.OffsetMetadataMaxBytes.Of(c)
 	settings.OffsetsRetention = config.OffsetsRetention.Of(c)
 	settings.OffsetsRetentionCheckInterval = config.OffsetsRetentionCheck.Of(c)
@@ -24,6 +28,28 @@ func groupSettings(c *config.Snapshot) groupcoord.Settings {
 	settings.OffsetsTopicCodec = record.Codec(config.OffsetsTopicCodec.Of(c))
 	settings.Kafka4 = c.Embedded()
 	return settings
+}
+
+// consumerSettings are the values that groups of the consumer protocol go by.
+func consumerSettings(c *config.Snapshot) consumer.Settings {
+	s := consumer.Settings{
+		SessionTimeout:       config.ConsumerSessionTimeout.Of(c),
+		HeartbeatInterval:    config.ConsumerHeartbeatInterval.Of(c),
+		AssignmentInterval:   config.ConsumerAssignmentInterval.Of(c),
+		RegexRefreshInterval: config.ConsumerRegexRefresh.Of(c),
+		MaxSize:              config.ConsumerGroupMaxSize.Of(c),
+		Migration:            consumer.ParsePolicy(config.ConsumerMigration.Of(c)),
+	}
+	for _, name := range config.ConsumerAssignors.Of(c) {
+		switch name {
+		case "org.apache.kafka.coordinator.group.assignor.UniformAssignor":
+			name = "uniform"
+		case "org.apache.kafka.coordinator.group.assignor.RangeAssignor":
+			name = "range"
+		}
+		s.Assignors = append(s.Assignors, name)
+	}
+	return s
 }
 
 // controllerSettings are the values that the controller honours.

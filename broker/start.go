@@ -205,14 +205,15 @@ func (b *Broker) buildServices(context.Context) error {
 		DirFailed:      b.dirFailed(),
 	})
 	b.topics.changed, b.topics.changedAll = s.Replicas.ConfigChanged, s.Replicas.DefaultsChanged
+	topics := groupMetadata{s.Metadata, b.clock.Now().UnixMilli()}
 	s.Groups = groupcoord.New(groupcoord.Options{
-		Log: s.Replicas.InternalLog(metadata.ConsumerOffsets), Metadata: groupMetadata{s.Metadata},
+		Log: s.Replicas.InternalLog(metadata.ConsumerOffsets), Metadata: topics,
 		Clock: b.clock, Logger: b.logger, Config: groupSettings(b.config),
-		Partitions: func() int32 { return groupMetadata{s.Metadata}.PartitionCount(metadata.ConsumerOffsets) },
+		Partitions: func() int32 { return topics.PartitionCount(metadata.ConsumerOffsets) },
 	})
 	if !b.config.Embedded() {
 		s.OldOffsets = oldoffsets.New(oldoffsets.Options{
-			Store: b.store, Partitions: groupMetadata{s.Metadata}.PartitionCount, Timeout: b.peerTimeout(), Logger: b.logger,
+			Store: b.store, Partitions: topics.PartitionCount, Timeout: b.peerTimeout(), Logger: b.logger,
 			Fits: func(text string) bool {
 				return groupcoord.JavaLength(text) <= config.OffsetMetadataMaxBytes.Of(b.config)
 			},

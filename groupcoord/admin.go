@@ -13,9 +13,6 @@ import (
 	"github.com/gregor-broker/gregor/wire/errcode"
 )
 
-// classic is the type of all groups here.
-const classic = "classic"
-
 // byPartition groups the indexes of ids by the partition that stores them.
 func (c *Coordinator) byPartition(ids []string) map[int32][]int {
 	m := map[int32][]int{}
@@ -72,13 +69,17 @@ func (ev *describe) Refuse(err error) {
 func (m *machine) describe(ev *describe, out *runtime.Out) {
 	for _, i := range ev.indexes {
 		g := &ev.response.Groups[i]
-		if e := m.groups[g.Group]; e != nil {
-			e.Describe(g)
+		e := m.groups[g.Group]
+		if e != nil && e.consumer == nil {
+			e.Describe(m.settings.Kafka4, g)
 			continue
 		}
 		g.State = group.Dead
 		if ev.response.Version >= 6 {
 			text := "Group " + g.Group + " not found."
+			if e != nil {
+				text = "Group " + g.Group + " is not a classic group."
+			}
 			g.ErrorCode, g.ErrorMessage = kerr.GroupIDNotFound.Code, &text
 		}
 	}
@@ -129,8 +130,8 @@ type listing struct {
 
 // wants reports whether a group passes the filters.
 func (l *listing) wants(e *entry) bool {
-	return (len(l.states) == 0 || slices.Contains(l.states, strings.ToLower(e.State().String()))) &&
-		(len(l.types) == 0 || slices.ContainsFunc(l.types, func(t string) bool { return strings.EqualFold(t, classic) }))
+	return (len(l.states) == 0 || slices.Contains(l.states, strings.ToLower(e.state()))) &&
+		(len(l.types) == 0 || slices.ContainsFunc(l.types, func(t string) bool { return strings.EqualFold(t, e.kind()) }))
 }
 
 // list is the part of a ListGroups request that one partition answers.
@@ -154,7 +155,7 @@ func (m *machine) list(ev *list, out *runtime.Out) {
 	for id, e := range m.groups {
 		if ev.whole.wants(e) {
 			g := kmsg.NewListGroupsResponseGroup()
-			g.Group, g.ProtocolType, g.GroupState, g.GroupType = id, e.ProtocolType(), e.State().String(), classic
+			g.Group, g.ProtocolType, g.GroupState, g.GroupType = id, e.protocolType(), e.state(), e.kind()
 			ev.found = append(ev.found, g)
 		}
 	}
@@ -218,7 +219,7 @@ func (m *machine) deleteGroups(ev *deleteGroups, out *runtime.Out) {
 		if e == nil {
 			err = errGroupNotFound
 		} else {
-			err = e.CheckDelete()
+			err = e.checkDelete()
 		}
 		if err != nil {
 			g.ErrorCode = errcode.Of(err)

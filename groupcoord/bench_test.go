@@ -73,7 +73,7 @@ func BenchmarkMemory(b *testing.B) {
 				goruntime.ReadMemStats(&before)
 				r := runtime.New(runtime.Options{
 					Log: memlog.New(), Clock: clock.System, Logger: nopLogger, Machine: func(int32) runtime.Machine {
-						m := newMachine(&s, nopLogger, newUUID)
+						m := newMachine(&Options{Config: s, Metadata: topics{}}, nopLogger, newUUID)
 						fill(m, groups, members)
 						return m
 					},

@@ -3,6 +3,7 @@ package groupcoord
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/hex"
 	"unicode/utf16"
 
@@ -25,7 +26,7 @@ func New(o Options) *Coordinator {
 	c.runtime = runtime.New(runtime.Options{
 		Log: o.Log, Clock: o.Clock, Logger: o.Logger, Codec: o.Config.OffsetsTopicCodec, Patience: o.Config.OffsetsCommitTimeout,
 		Machine: func(p int32) runtime.Machine {
-			return newMachine(&c.o.Config, o.Logger.With(zap.Int32("partition", p)), newUUID)
+			return newMachine(&c.o, o.Logger.With(zap.Int32("partition", p)), newUUID)
 		},
 	})
 	return c
@@ -106,4 +107,16 @@ func newUUID() string {
 	hex.Encode(s[24:], b[10:])
 	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
 	return string(s[:])
+}
+
+// newShortID returns a random id as Kafka's Uuid prints it: 22 characters, the first not a dash.
+func newShortID() string {
+	for {
+		var b [16]byte
+		rand.Read(b[:])
+		b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+		if s := base64.RawURLEncoding.EncodeToString(b[:]); s[0] != '-' {
+			return s
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gregor-broker/gregor/groupcoord/consumer"
 	"github.com/gregor-broker/gregor/groupcoord/group"
 	"github.com/gregor-broker/gregor/groupcoord/offset"
 	"github.com/gregor-broker/gregor/groupcoord/runtime"
@@ -15,23 +16,18 @@ import (
 
 // machine holds the groups of one partition of __consumer_offsets. Owned by its shard's goroutine.
 type machine struct {
-	settings *Settings
-	log      *zap.Logger
-	env      group.Env
-	groups   map[string]*entry
-	pending  offset.Pending         // of open transactions
-	names    map[string]string      // topic names, so that each is kept once
-	ids      map[[16]byte]*[16]byte // topic ids, likewise
-	left     map[leftKind]int       // records that were not understood
-	cleanup  runtime.Timer
-	key      []byte // scratch
-	value    []byte
-}
-
-// entry is one group. It exists from the first record or JoinGroup on until it is deleted, or found to be empty by cleanUp.
-type entry struct {
-	group.Group
-	offsets offset.Set
+	settings  *Settings
+	log       *zap.Logger
+	env       group.Env
+	consumers consumer.Env
+	groups    map[string]*entry
+	pending   offset.Pending         // of open transactions
+	names     map[string]string      // topic names, so that each is kept once
+	ids       map[[16]byte]*[16]byte // topic ids, likewise
+	left      map[leftKind]int       // records that were not understood
+	cleanup   runtime.Timer
+	key       []byte // scratch
+	value     []byte
 }
 
 // leftKind is a kind of record that is left as it is.
@@ -43,10 +39,15 @@ type leftKind struct {
 // cleanupDue is the event of the timer that looks for expired offsets.
 type cleanupDue struct{}
 
-func newMachine(s *Settings, log *zap.Logger, newID func() string) *machine {
+func newMachine(o *Options, log *zap.Logger, newID func() string) *machine {
+	s := &o.Config
 	m := &machine{
 		settings: s, log: log, env: group.Env{Settings: &s.Group, Log: log, NewID: newID},
-		groups: map[string]*entry{}, names: map[string]string{}, ids: map[[16]byte]*[16]byte{}, left: map[leftKind]int{},
+		consumers: consumer.Env{Settings: &s.Consumer, Log: log, NewID: newShortID, Metadata: o.Metadata, Overrides: o.Overrides},
+		groups:    map[string]*entry{}, names: map[string]string{}, ids: map[[16]byte]*[16]byte{}, left: map[leftKind]int{},
+	}
+	if m.consumers.Overrides == nil {
+		m.consumers.Overrides = func(string) consumer.Overrides { return consumer.Overrides{} }
 	}
 	m.cleanup.Event = cleanupDue{}
 	return m
@@ -75,6 +76,14 @@ func (m *machine) Handle(ev any, out *runtime.Out) {
 		ev.Fire(&m.env, out)
 	case *describe:
 		m.describe(ev, out)
+	case *consumerHeartbeat:
+		m.consumerHeartbeat(ev, out)
+	case *consumerDescribe:
+		m.consumerDescribe(ev, out)
+	case consumer.Due:
+		m.expired(ev, out)
+	case consumer.Resolution:
+		m.resolve(ev, out)
 	case *list:
 		m.list(ev, out)
 	case *deleteGroups:
@@ -95,6 +104,10 @@ func (m *machine) Loaded(out *runtime.Out) {
 			zap.Stringer("type", kind.kind), zap.Int16("version", kind.version), zap.Int("records", n))
 	}
 	for _, e := range m.groups {
+		if e.consumer != nil {
+			e.consumer.Loaded(&m.consumers, out)
+			continue
+		}
 		e.Loaded(&m.env, out)
 	}
 	out.Set(&m.cleanup, m.settings.OffsetsRetentionCheckInterval)
@@ -118,6 +131,10 @@ func (m *machine) Apply(r *runtime.Record) {
 		case schema.GroupMetadata:
 			version, err = m.applyGroup(r)
 		default:
+			if kind.IsConsumer() && m.settings.Kafka4 {
+				version, err = m.applyConsumer(r)
+				break
+			}
 			m.left[leftKind{kind, version}]++
 			return
 		}
@@ -178,7 +195,9 @@ func (m *machine) applyGroup(r *runtime.Record) (version int16, err error) {
 	}
 	v, version, err := schema.DecodeGroupValue(r.Value)
 	if err == nil {
-		m.entry(string(id)).Apply(v)
+		e := m.entry(string(id))
+		e.consumer = nil
+		e.Apply(v)
 	}
 	return version, err
 }
@@ -210,7 +229,7 @@ func (m *machine) entry(id string) *entry {
 
 // vacate forgets a group of which nothing is left.
 func (m *machine) vacate(e *entry) {
-	if e.Stored() == nil && !e.Soft() && e.offsets.Empty() && !m.pending.Open(e.ID()) {
+	if e.consumer == nil && e.Stored() == nil && !e.Soft() && e.offsets.Empty() && !m.pending.Open(e.ID()) {
 		delete(m.groups, e.ID())
 	}
 }
@@ -247,6 +266,10 @@ func (m *machine) forgetOffset(out *runtime.Out, groupID, topic string, partitio
 
 // forgetGroup drops what is soft of a group without members, and writes that the group is deleted if anything is stored.
 func (m *machine) forgetGroup(out *runtime.Out, e *entry) {
+	if e.consumer != nil {
+		e.consumer.Forget(&m.consumers, out)
+		return
+	}
 	e.Forget(out)
 	if e.Stored() != nil || !e.offsets.Empty() || m.pending.Open(e.ID()) {
 		m.key = schema.AppendGroupKey(m.key[:0], e.ID())
@@ -259,7 +282,7 @@ func (m *machine) forgetGroup(out *runtime.Out, e *entry) {
 // forgetEmptied deletes a group without members of which deleted offsets are all there was, as Kafka 3.9 does at once;
 // Kafka 4.4 leaves that to cleanUp.
 func (m *machine) forgetEmptied(out *runtime.Out, e *entry, deleted int) {
-	if !m.settings.Kafka4 && e.Idle() && e.offsets.Len() == deleted && !m.pending.Open(e.ID()) {
+	if !m.settings.Kafka4 && e.idle() && e.offsets.Len() == deleted && !m.pending.Open(e.ID()) {
 		m.forgetGroup(out, e)
 	}
 }
@@ -273,7 +296,7 @@ func (m *machine) cleanUp(out *runtime.Out) {
 	for _, e := range m.groups {
 		n, all := m.expire(out, e, nowMs)
 		expired += n
-		if all && e.Idle() && !m.pending.Open(e.ID()) {
+		if all && e.idle() && !m.pending.Open(e.ID()) {
 			m.forgetGroup(out, e)
 			groups++
 		}
@@ -288,13 +311,13 @@ func (m *machine) expire(out *runtime.Out, e *entry, nowMs int64) (n int, all bo
 	if e.offsets.Empty() {
 		return 0, true
 	}
-	since, ok := e.Retention()
+	since, ok := e.retention()
 	if !ok {
 		return 0, false
 	}
 	all = true
 	for topic, list := range e.offsets.Topics() {
-		if e.Subscribed(topic) {
+		if e.subscribed(topic) {
 			all = false
 			continue
 		}

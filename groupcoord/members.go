@@ -49,6 +49,14 @@ func (m *machine) join(ev *join, out *runtime.Out) {
 		}
 		e = m.entry(ev.Request.Group)
 	}
+	if e.consumer != nil && !e.consumer.Empty() {
+		m.joinConsumers(ev, out, e)
+		return
+	}
+	if e.consumer != nil {
+		m.joinEmptied(ev, out, e)
+		return
+	}
 	e.Join(&m.env, out, &ev.Join)
 }
 
@@ -77,7 +85,14 @@ func (m *machine) sync(ev *sync, out *runtime.Out) {
 		ev.Refuse(group.ErrUnknownMember)
 		return
 	}
-	e.Sync(&m.env, out, &ev.Sync)
+	switch {
+	case e.consumer == nil:
+		e.Sync(&m.env, out, &ev.Sync)
+	case e.consumer.Empty():
+		ev.Refuse(group.ErrUnknownMember)
+	default:
+		m.syncConsumers(ev, out, e)
+	}
 }
 
 // Heartbeat keeps the caller's session alive. While the partition is loading it succeeds, as the session has just begun anew.
@@ -114,6 +129,10 @@ func (m *machine) heartbeat(ev *heartbeat, out *runtime.Out) {
 	e := m.groups[r.Group]
 	if e == nil {
 		ev.answer(group.ErrUnknownMember)
+		return
+	}
+	if e.consumer != nil {
+		ev.answer(e.consumer.ClassicHeartbeat(out, r))
 		return
 	}
 	ev.answer(e.Heartbeat(out, r.MemberID, r.InstanceID, r.Generation))
@@ -156,6 +175,10 @@ func (ev *leave) answer(err error, members []kmsg.LeaveGroupResponseMember) {
 
 func (m *machine) leave(ev *leave, out *runtime.Out) {
 	e := m.groups[ev.request.Group]
+	if e != nil && e.consumer != nil {
+		m.leaveConsumers(ev, out, e)
+		return
+	}
 	if e != nil {
 		ev.answer(nil, e.Leave(&m.env, out, ev.members))
 		return
@@ -166,4 +189,21 @@ func (m *machine) leave(ev *leave, out *runtime.Out) {
 		members[i].ErrorCode = kerr.UnknownMemberID.Code
 	}
 	ev.answer(nil, members)
+}
+
+// joinEmptied handles a JoinGroup to a group of the consumer protocol without members: it becomes a classic one, of which
+// nothing but the offsets is left.
+func (m *machine) joinEmptied(ev *join, out *runtime.Out, e *entry) {
+	if ev.Request.MemberID != "" {
+		ev.Refuse(group.ErrUnknownMember)
+		return
+	}
+	e.consumer.Forget(&m.consumers, out)
+	e.Join(&m.env, out, &ev.Join)
+	id := e.ID()
+	out.Then(func(err error, out *runtime.Out) {
+		if e := m.groups[id]; err != nil && e != nil && e.consumer != nil {
+			e.Abandon(out)
+		}
+	})
 }

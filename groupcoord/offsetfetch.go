@@ -35,7 +35,7 @@ func (c *Coordinator) OffsetFetch(_ Caller, r *kmsg.OffsetFetchRequest, reply fu
 
 // newFetch prepares the answer for one group.
 func (c *Coordinator) newFetch(r *kmsg.OffsetFetchRequest, g *kmsg.OffsetFetchRequestGroup, a *kmsg.OffsetFetchResponseGroup, done func()) *fetch {
-	ev := &fetch{group: g.Group, everything: g.Topics == nil, stable: r.RequireStable, answer: a, done: done, metadata: c.o.Metadata, byID: r.Version >= 10}
+	ev := &fetch{group: g.Group, member: g.MemberID, epoch: g.MemberEpoch, everything: g.Topics == nil, stable: r.RequireStable, answer: a, done: done, metadata: c.o.Metadata, byID: r.Version >= 10}
 	a.Group = g.Group
 	a.Topics = make([]kmsg.OffsetFetchResponseGroupTopic, len(g.Topics))
 	ev.names = make([]string, len(g.Topics))
@@ -110,6 +110,8 @@ func nothingCommitted(partition int32, code int16) kmsg.OffsetFetchResponseGroup
 // fetch is the part of an OffsetFetch request that is about one group.
 type fetch struct {
 	group      string
+	member     *string
+	epoch      int32
 	everything bool // all topics of the group
 	stable     bool // not what an open transaction may change
 	byID       bool
@@ -127,6 +129,12 @@ func (ev *fetch) Refuse(err error) {
 
 func (m *machine) fetch(ev *fetch, out *runtime.Out) {
 	if e := m.groups[ev.group]; e != nil {
+		if e.consumer != nil {
+			if err := e.consumer.CheckFetch(ev.member, ev.epoch); err != nil {
+				ev.Refuse(err)
+				return
+			}
+		}
 		if ev.everything {
 			m.fetchEverything(ev, e)
 		} else {

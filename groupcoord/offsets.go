@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/gregor-broker/gregor/groupcoord/consumer"
 	"github.com/gregor-broker/gregor/groupcoord/group"
 	"github.com/gregor-broker/gregor/groupcoord/runtime"
 	"github.com/gregor-broker/gregor/groupcoord/schema"
@@ -104,7 +105,11 @@ func (ev *commit) answer(code int16) {
 }
 
 func (m *machine) commit(ev *commit, out *runtime.Out) {
-	if err := m.checkCommit(ev.request, out); err != nil {
+	allowed, err := m.checkCommit(ev.request, out)
+	if err == nil && allowed != nil {
+		err = ev.checkPartitions(allowed)
+	}
+	if err != nil {
 		ev.Refuse(err)
 		return
 	}
@@ -135,21 +140,32 @@ func (m *machine) commit(ev *commit, out *runtime.Out) {
 // checkCommit says whether the sender may commit, and counts the commit as a sign of life if so. A commit to a group that
 // does not exist is fine if it claims no generation: it creates one without members.
 // After OffsetMetadataManager.validateOffsetCommit.
-func (m *machine) checkCommit(r *kmsg.OffsetCommitRequest, out *runtime.Out) error {
+func (m *machine) checkCommit(r *kmsg.OffsetCommitRequest, out *runtime.Out) (partition func([16]byte, int32) error, err error) {
 	e := m.groups[r.Group]
 	switch {
 	case e != nil:
-		err := e.CheckCommit(r.MemberID, r.InstanceID, r.Generation)
-		if err == nil {
-			e.Committed(out, r.MemberID)
-		}
-		return err
+		return e.checkCommit(out, &consumer.Commit{MemberID: r.MemberID, InstanceID: r.InstanceID, Epoch: r.Generation, Version: r.Version})
 	case r.Generation < 0:
-		return nil
+		return nil, nil
 	case r.Version >= 9 && m.settings.Kafka4:
-		return errGroupNotFound
+		return nil, errGroupNotFound
 	}
-	return group.ErrIllegalGeneration
+	return nil, group.ErrIllegalGeneration
+}
+
+// checkPartitions says whether all partitions that exist are allowed.
+func (ev *commit) checkPartitions(allowed func([16]byte, int32) error) error {
+	for i := range ev.response.Topics {
+		for _, p := range ev.response.Topics[i].Partitions {
+			if p.ErrorCode != 0 {
+				continue
+			}
+			if err := allowed(ev.topics[i].id, p.Partition); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // writeOffset writes one committed offset.
@@ -219,14 +235,14 @@ func (m *machine) offsetDelete(ev *offsetDelete, out *runtime.Out) {
 		ev.Refuse(errGroupNotFound)
 		return
 	}
-	if err := e.CheckOffsetDelete(); err != nil {
+	if err := e.checkOffsetDelete(); err != nil {
 		ev.Refuse(err)
 		return
 	}
 	deleted := 0
 	for i := range ev.response.Topics {
 		t := &ev.response.Topics[i]
-		subscribed := e.Subscribed(t.Topic)
+		subscribed := e.subscribed(t.Topic)
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			switch {

@@ -337,7 +337,7 @@ func FuzzApply(f *testing.F) {
 	f.Add(schema.AppendGroupKey(nil, "g"), (&schema.GroupValue{ProtocolType: "consumer", Members: []schema.Member{{ID: "m"}}}).Append(nil, 3))
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		s := DefaultSettings()
-		m := newMachine(&s, nopLogger, newUUID)
+		m := newMachine(&Options{Config: s, Metadata: topics{}}, nopLogger, newUUID)
 		m.Apply(&runtime.Record{Key: key, Value: value, ProducerID: -1})
 		m.Apply(&runtime.Record{Key: key, Value: value, ProducerID: 4})
 		m.EndTransaction(4, true)

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gregor-broker/gregor/groupcoord/consumer"
 	"github.com/gregor-broker/gregor/groupcoord/group"
 	"github.com/gregor-broker/gregor/groupcoord/offset"
 	"github.com/gregor-broker/gregor/groupcoord/runtime"
@@ -16,15 +17,12 @@ import (
 type Log = runtime.Log
 
 // Metadata tells which topics exist. Safe for concurrent use; never blocks.
-type Metadata interface {
-	PartitionCount(topic string) int32 // 0 for a topic that does not exist
-	TopicID(topic string) (id [16]byte, ok bool)
-	TopicName(id [16]byte) (topic string, ok bool)
-}
+type Metadata = consumer.Metadata
 
 // Settings are the configuration values that the coordinator honours, named as in Kafka's configuration.
 type Settings struct {
-	Group group.Settings
+	Group    group.Settings
+	Consumer consumer.Settings
 
 	OffsetMetadataMaxBytes        int           // offset.metadata.max.bytes, 4096
 	OffsetsRetention              time.Duration // offsets.retention.minutes, 7 days
@@ -41,6 +39,7 @@ type Settings struct {
 func DefaultSettings() Settings {
 	return Settings{
 		Group:                         group.DefaultSettings(),
+		Consumer:                      consumer.DefaultSettings(),
 		OffsetMetadataMaxBytes:        4096,
 		OffsetsRetention:              7 * 24 * time.Hour,
 		OffsetsRetentionCheckInterval: 10 * time.Minute,
@@ -56,6 +55,8 @@ type Options struct {
 	Logger     *zap.Logger
 	Config     Settings
 	Partitions func() int32 // of __consumer_offsets; 0 while the topic does not exist
+	// Overrides, if not nil, returns what is configured for a group of the consumer protocol.
+	Overrides func(group string) consumer.Overrides
 }
 
 // Caller is who sent a request.

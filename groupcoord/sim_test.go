@@ -111,7 +111,7 @@ func (s *simulation) startCapturing() {
 	s.c.runtime = runtime.New(runtime.Options{
 		Log: s.log, Clock: clock.System, Logger: nopLogger, Patience: s.config.OffsetsCommitTimeout,
 		Machine: func(int32) runtime.Machine {
-			m := newMachine(&s.config, nopLogger, newUUID)
+			m := newMachine(&s.c.o, nopLogger, newUUID)
 			s.machines = append(s.machines, m)
 			return m
 		},

@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/gregor-broker/gregor/groupcoord/consumer"
 	"github.com/gregor-broker/gregor/groupcoord/group"
 	"github.com/gregor-broker/gregor/groupcoord/runtime"
 	"github.com/gregor-broker/gregor/groupcoord/schema"
@@ -55,7 +56,11 @@ func (c *Coordinator) TxnOffsetCommit(_ Caller, r *kmsg.TxnOffsetCommitRequest, 
 	}
 }
 
-const txnCommitByID = 6
+// Versions of TxnOffsetCommit: the first with topic ids, and the first that may be answered with STALE_MEMBER_EPOCH.
+const (
+	txnCommitByID  = 6
+	txnCommitStale = 6
+)
 
 // txnCommitRefusal is the answer to a transaction that could not be verified. NETWORK_EXCEPTION is one that old clients do
 // not try again, as they do COORDINATOR_LOAD_IN_PROGRESS.
@@ -97,7 +102,7 @@ func (ev *txnCommit) answer(code int16) {
 
 func (m *machine) txnCommit(ev *txnCommit, out *runtime.Out) {
 	r := ev.request
-	if err := m.checkTxnCommit(r); err != nil {
+	if err := m.checkTxnCommit(ev); err != nil {
 		ev.Refuse(err)
 		return
 	}
@@ -132,18 +137,30 @@ func (m *machine) txnCommit(ev *txnCommit, out *runtime.Out) {
 	})
 }
 
-// checkTxnCommit is checkCommit for a transaction, which is no sign of life of a member.
-func (m *machine) checkTxnCommit(r *kmsg.TxnOffsetCommitRequest) error {
+// checkTxnCommit is checkCommit for a transaction. Versions that do not know STALE_MEMBER_EPOCH get ILLEGAL_GENERATION.
+func (m *machine) checkTxnCommit(ev *txnCommit) error {
+	r := ev.request
 	e := m.groups[r.Group]
 	switch {
-	case e != nil:
-		return e.CheckTxnCommit(r.MemberID, r.InstanceID, r.Generation)
-	case r.Generation < 0:
+	case e == nil && r.Generation < 0:
 		return nil
-	case !m.settings.Kafka4:
+	case e == nil && !m.settings.Kafka4:
 		return group.ErrUnknownMember
+	case e == nil:
+		return group.ErrIllegalGeneration
 	}
-	return group.ErrIllegalGeneration
+	allowed, err := e.checkTxnCommit(&consumer.Commit{MemberID: r.MemberID, InstanceID: r.InstanceID, Epoch: r.Generation, Version: r.Version})
+	for i := range ev.response.Topics {
+		for _, p := range ev.response.Topics[i].Partitions {
+			if err == nil && allowed != nil && p.ErrorCode == 0 {
+				err = allowed(ev.topics[i].id, p.Partition)
+			}
+		}
+	}
+	if errcode.Of(err) == kerr.StaleMemberEpoch.Code && r.Version < txnCommitStale {
+		return group.ErrIllegalGeneration
+	}
+	return err
 }
 
 // EndTransaction ends a producer's transaction in a partition of __consumer_offsets that this broker leads: its pending

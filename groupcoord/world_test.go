@@ -3,6 +3,8 @@ package groupcoord
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,6 +41,19 @@ func (t topics) TopicName(id [16]byte) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+func (t topics) TopicNames() []string { return slices.Sorted(maps.Keys(t)) }
+
+func (t topics) Racks(string, int32) []string { return nil }
+
+// TopicsVersion changes with what there is.
+func (t topics) TopicsVersion() int64 {
+	version := int64(1)
+	for name, e := range t {
+		version += int64(e.partitions) * int64(len(name)+int(e.id[0]))
+	}
+	return version
 }
 
 // add makes a topic.
@@ -156,6 +171,10 @@ func dispatch(c *Coordinator, r kmsg.Request, reply func(kmsg.Response)) {
 		c.ListGroups(who, r, reply)
 	case *kmsg.DeleteGroupsRequest:
 		c.DeleteGroups(who, r, reply)
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		c.ConsumerGroupHeartbeat(who, r, reply)
+	case *kmsg.ConsumerGroupDescribeRequest:
+		c.ConsumerGroupDescribe(who, r, reply)
 	default:
 		panic(fmt.Sprintf("no handler for %T", r))
 	}
@@ -362,6 +381,10 @@ func codeOf(resp kmsg.Response) int16 {
 	case *kmsg.ListGroupsResponse:
 		return r.ErrorCode
 	case *kmsg.DeleteGroupsResponse:
+		return r.Groups[0].ErrorCode
+	case *kmsg.ConsumerGroupHeartbeatResponse:
+		return r.ErrorCode
+	case *kmsg.ConsumerGroupDescribeResponse:
 		return r.Groups[0].ErrorCode
 	}
 	panic("no code")

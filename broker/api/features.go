@@ -10,7 +10,12 @@ import (
 
 // The features of a cluster that this broker can serve: those of 4.4 (org.apache.kafka.server.common.Feature) that something
 // here goes by. metadata.version, kraft.version and eligible.leader.replicas.version are about KRaft and mean nothing here.
-var features = []controller.Feature{}
+var features = []controller.Feature{
+	{Name: groupVersion, Max: 1, Initial: 1},
+}
+
+// groupVersion is the feature of groups of the consumer protocol (KIP-848): on at level 1.
+const groupVersion = "group.version"
 
 // Features returns the features of the mode: on ZooKeeper there are none.
 func Features(embedded bool) []controller.Feature {

@@ -1,7 +1,11 @@
 package api
 
 import (
+	"slices"
+
+	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/groupcoord"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -111,6 +115,59 @@ var deleteGroups = Entry{
 	Serve: func(s *Services, c *Call, r kmsg.Request) {
 		s.Groups.DeleteGroups(caller(c), r.(*kmsg.DeleteGroupsRequest), c.Reply)
 	},
+}
+
+// ConsumerGroupHeartbeat and ConsumerGroupDescribe are the APIs of groups of the consumer protocol (KIP-848). On ZooKeeper they
+// are answered with UNSUPPORTED_VERSION, as 3.9 does, which could not read the records.
+
+var consumerGroupHeartbeat = Entry{
+	Key: kmsg.ConsumerGroupHeartbeat, ZooKeeper: v(0, 0), Kafka4: v(0, 1),
+	Access: on(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationRead), Cost: 16, Runs: onProcessor,
+	Serve: func(s *Services, c *Call, request kmsg.Request) {
+		r := request.(*kmsg.ConsumerGroupHeartbeatRequest)
+		if !s.consumerGroups() {
+			response := kmsg.NewPtrConsumerGroupHeartbeatResponse()
+			response.ErrorCode = kerr.UnsupportedVersion.Code
+			c.Reply(response)
+			return
+		}
+		s.Groups.ConsumerGroupHeartbeat(caller(c), r, c.Reply)
+	},
+}
+
+var consumerGroupDescribe = Entry{
+	Key: kmsg.ConsumerGroupDescribe, ZooKeeper: v(0, 0), Kafka4: v(0, 1),
+	Access: on(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationDescribe), Cost: 8, Runs: onProcessor,
+	Serve: serveConsumerGroupDescribe,
+}
+
+func serveConsumerGroupDescribe(s *Services, c *Call, request kmsg.Request) {
+	r := request.(*kmsg.ConsumerGroupDescribeRequest)
+	if !s.consumerGroups() {
+		response := kmsg.NewPtrConsumerGroupDescribeResponse()
+		for _, id := range r.Groups {
+			g := kmsg.NewConsumerGroupDescribeResponseGroup()
+			g.Group, g.ErrorCode = id, kerr.UnsupportedVersion.Code
+			response.Groups = append(response.Groups, g)
+		}
+		c.Reply(response)
+		return
+	}
+	s.Groups.ConsumerGroupDescribe(caller(c), r, func(response kmsg.Response) {
+		groups := response.(*kmsg.ConsumerGroupDescribeResponse).Groups
+		for i := range groups {
+			groups[i].AuthorizedOperations = notAsked
+			if r.IncludeAuthorizedOperations && groups[i].ErrorCode == 0 {
+				groups[i].AuthorizedOperations = allOperations(kmsg.ACLResourceTypeGroup)
+			}
+		}
+		c.Reply(response)
+	})
+}
+
+// consumerGroups says whether groups of the consumer protocol are served: the configuration and the cluster's features allow it.
+func (s *Services) consumerGroups() bool {
+	return s.Embedded && slices.Contains(config.GroupProtocols.Of(s.Config.Now()), "consumer") && s.Features().Level(groupVersion) >= 1
 }
 
 // caller tells the coordinator who asks. Kafka writes a client's host with a leading slash, as Java prints addresses.

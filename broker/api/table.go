@@ -48,6 +48,8 @@ var entries = []*Entry{
 	&describeCluster,
 	&describeProducers,
 	&allocateProducerIDs,
+	&consumerGroupHeartbeat,
+	&consumerGroupDescribe,
 	&describeTopicPartitions,
 }
 

@@ -71,6 +71,7 @@ const (
 	Honoured  Standing = iota
 	Accepted           // without effect
 	Clustered          // honoured on ZooKeeper, without effect on a broker that is alone
+	Alone              // honoured on a broker that is alone, without effect on ZooKeeper
 	Refused            // but for the values in Allow
 )
 

@@ -3,6 +3,7 @@ package metadata
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -47,7 +48,7 @@ func (c *Cache) Apply(r *kmsg.UpdateMetadataRequest) []Deleted {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.image.Load()
-	next := &Image{Controller: r.ControllerID, brokers: liveBrokers(r), topics: old.topics, byID: old.byID}
+	next := &Image{Controller: r.ControllerID, brokers: liveBrokers(r), topics: old.topics, byID: old.byID, Changes: old.Changes}
 	var deleted []Deleted
 	if len(r.TopicStates) > 0 {
 		next.topics, next.byID = maps.Clone(old.topics), maps.Clone(old.byID)
@@ -55,6 +56,9 @@ func (c *Cache) Apply(r *kmsg.UpdateMetadataRequest) []Deleted {
 			next.topics, next.byID = map[string]*Topic{}, map[log.TopicID]*Topic{}
 		}
 		for i := range r.TopicStates {
+			if next.differs(&r.TopicStates[i]) {
+				next.Changes = old.Changes + 1
+			}
 			if t := next.applyTopic(&r.TopicStates[i]); t != nil {
 				deleted = append(deleted, Deleted{t.Name, t.ID})
 			}
@@ -93,6 +97,21 @@ func liveBrokers(r *kmsg.UpdateMetadataRequest) map[int32]*Broker {
 		brokers[b.ID] = &Broker{ID: b.ID, Rack: b.Rack, Endpoints: endpoints}
 	}
 	return brokers
+}
+
+// differs reports whether an order is about a topic, partition or replica that the image does not have, or about a deletion.
+func (i *Image) differs(state *kmsg.UpdateMetadataRequestTopicState) bool {
+	old := i.topics[state.Topic]
+	if old == nil || old.ID != log.TopicID(state.TopicID) {
+		return true
+	}
+	for _, p := range state.PartitionStates {
+		known := old.Partition(p.Partition)
+		if known == nil || p.Leader == leaderDuringDelete || !slices.Equal(known.Replicas, p.Replicas) {
+			return true
+		}
+	}
+	return false
 }
 
 // applyTopic changes one topic of an image that nobody else sees yet. It returns the topic that vanished, if one did:

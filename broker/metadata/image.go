@@ -27,9 +27,11 @@ const NoLeader = -1
 // image and uses it throughout.
 type Image struct {
 	Controller int32 // id of the active controller, -1 when unknown
-	brokers    map[int32]*Broker
-	topics     map[string]*Topic
-	byID       map[log.TopicID]*Topic
+	// Changes rises with each image in which topics, their partitions or the brokers of their replicas are others than before.
+	Changes int64
+	brokers map[int32]*Broker
+	topics  map[string]*Topic
+	byID    map[log.TopicID]*Topic
 }
 
 // Broker is a live broker.

@@ -140,8 +140,9 @@ func (g *Group) CheckDelete() error {
 	return nil
 }
 
-// Describe fills in a group of a DescribeGroups response. What members said and got is told of a stable group only.
-func (g *Group) Describe(r *kmsg.DescribeGroupsResponseGroup) {
+// Describe fills in a group of a DescribeGroups response. What members said is told of a stable group only, and what they got
+// too, unless that is to be told always, as Kafka 4.4 does.
+func (g *Group) Describe(always bool, r *kmsg.DescribeGroupsResponseGroup) {
 	r.State, r.ProtocolType = g.State().String(), g.ProtocolType()
 	if g.live == nil {
 		return
@@ -154,7 +155,10 @@ func (g *Group) Describe(r *kmsg.DescribeGroupsResponseGroup) {
 		d := kmsg.NewDescribeGroupsResponseGroupMember()
 		d.MemberID, d.InstanceID, d.ClientID, d.ClientHost = m.id, m.instanceID, m.clientID, m.clientHost
 		if stable {
-			d.ProtocolMetadata, d.MemberAssignment = m.metadata(g.live.protocol), m.assignment
+			d.ProtocolMetadata = m.metadata(g.live.protocol)
+		}
+		if stable || always {
+			d.MemberAssignment = m.assignment
 		}
 		r.Members = append(r.Members, d)
 	}

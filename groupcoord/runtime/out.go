@@ -82,3 +82,6 @@ func (o *Out) cut(s span) (key, value []byte) {
 	}
 	return key, value
 }
+
+// Drop forgets the records of this call.
+func (o *Out) Drop() { o.records = o.records[:0] }
