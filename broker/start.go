@@ -158,6 +158,7 @@ func (b *Broker) openStore(context.Context) error {
 		return err
 	}
 	b.store = s
+	b.services.MetadataOffset = s.Commits
 	return nil
 }
 

@@ -35,11 +35,13 @@ type Services struct {
 	// done is called once, on any goroutine.
 	AddToTransaction func(r *kmsg.AddPartitionsToTxnRequest, done func(*kmsg.AddPartitionsToTxnResponse))
 
-	Pool        func(func())            // runs a function on a handler goroutine, never on the caller's
-	Downconvert func(topic string) bool // message.downconversion.enable
-	Features    func() *controller.Finalised
-	Clock       clock.Clock
-	Logger      *zap.Logger
+	Pool func(func()) // runs a function on a handler goroutine, never on the caller's
+	// MetadataOffset is the number of commits to the embedded store; nil on ZooKeeper.
+	MetadataOffset func() int64
+	Downconvert    func(topic string) bool // message.downconversion.enable
+	Features       func() *controller.Finalised
+	Clock          clock.Clock
+	Logger         *zap.Logger
 
 	// Intercept, if there is one, gets every request and either answers it or has it served, with or without changing it
 	// before: how tests make a broker fail (compat/testbroker).

@@ -43,6 +43,7 @@ var entries = []*Entry{
 	&alterPartitionReassignments,
 	&listPartitionReassignments,
 	&offsetDelete,
+	&describeQuorum,
 	&alterPartition,
 	&updateFeatures,
 	&describeCluster,

@@ -90,6 +90,13 @@ func (m *Manager) deposed(controller, epoch int32) bool {
 	return false
 }
 
+// ControllerEpoch is that of the newest controller whose orders were carried out, 0 before the first.
+func (m *Manager) ControllerEpoch() int32 {
+	m.orders.Lock()
+	defer m.orders.Unlock()
+	return m.orders.controllerEpoch
+}
+
 // changesOf lists the partitions of every version's form.
 func changesOf(r *kmsg.LeaderAndISRRequest) []change {
 	var changes []change

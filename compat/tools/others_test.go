@@ -75,6 +75,9 @@ func TestOtherActions(t *testing.T) {
 		reset := []string{"--application-id", app, "--input-topics", topic}
 		wantMatch(t, run("kafka-streams-application-reset", append(reset, "--dry-run")...), `Topic: `+topic+` Partition: 0 Offset: 0`)
 		wantMatch(t, run("kafka-streams-application-reset", append(reset, "--force")...), `Topic: `+topic+` Partition: 1 Offset: 0`)
+		status := run("kafka-metadata-quorum", "describe", "--status")
+		wantMatch(t, status, `LeaderId:\s+`+id, `HighWatermark:\s+[1-9]`, `CurrentVoters:.*`+id, `CurrentObservers:\s+\[\]`, `MaxFollowerLag:\s+0`)
+		wantMatch(t, run("kafka-metadata-quorum", "describe", "--replication"), `^`+id+`\s.*\s0\s.*Leader`)
 		run("kafka-features", "describe")
 		wantMatch(t, run("kafka-transactions", "describe-producers", "--topic", topic, "--partition", "0"), `ProducerId\s+ProducerEpoch`)
 		wantMatch(t, run("kafka-transactions", "find-hanging", "--broker-id", id), `Topic\s+Partition`)
@@ -133,9 +136,6 @@ var trials = map[string][]trial{
 		{"upgrade --feature metadata.version=20", "does not support UPDATE_FEATURES"},
 		{"downgrade --feature metadata.version=19", "does not support UPDATE_FEATURES"},
 		{"disable --feature kraft.version", "does not support UPDATE_FEATURES"},
-	},
-	"kafka-metadata-quorum | describe": {
-		{"describe --status", "does not support DESCRIBE_QUORUM"}, {"describe --replication", "does not support DESCRIBE_QUORUM"},
 	},
 	"kafka-share-consumer-perf-test |": {{"--topic TOPIC --num-records 1 --timeout 1000", "does not support SHARE_GROUP_HEARTBEAT"}},
 	"kafka-share-groups | --describe, --reset-offsets, --delete-offsets": {

@@ -324,6 +324,13 @@ func (s *Store) Watch(path string, kind store.Kind, notify func()) (cancel func(
 // Session implements store.Store.
 func (s *Store) Session() int64 { return s.session }
 
+// Commits is the number of commits that the store has seen in its life.
+func (s *Store) Commits() int64 {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return s.state.zxid
+}
+
 // WatchSession implements store.Store: the session of a process does not expire.
 func (s *Store) WatchSession(func(store.SessionEvent)) (cancel func()) { return func() {} }
 
