@@ -176,6 +176,13 @@ func (c *cluster) cut(a, b int32) {
 	}
 }
 
+// mend undoes cut.
+func (c *cluster) mend(a, b int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.mu.cut, pair(a, b))
+}
+
 func (c *cluster) rejoin(id int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

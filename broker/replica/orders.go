@@ -75,7 +75,23 @@ func (m *Manager) UpdateMetadata(r *kmsg.UpdateMetadataRequest, apply func()) *k
 		return response
 	}
 	apply()
+	m.reconsider()
 	return response
+}
+
+// reconsider moves high watermarks that wait for a follower outside the ISR which is about to join it: brokers may have gone since, and
+// with them what would look at the high watermark next.
+func (m *Manager) reconsider() {
+	for _, ps := range *m.topics.Load() {
+		for _, p := range ps {
+			if p == nil {
+				continue
+			}
+			if r := p.role.Load(); r.leads && len(r.isr) < len(r.replicas) {
+				p.advance()
+			}
+		}
+	}
 }
 
 // deposed says whether an order comes from a controller that has a successor. Of the three fences against such it is the

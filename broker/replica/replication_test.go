@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gregor-broker/gregor/log/record"
 	"github.com/gregor-broker/gregor/log/vfs"
@@ -110,6 +111,32 @@ func TestInSyncReplicas(t *testing.T) {
 		c.nodes[1].mustProduce("e")
 		c.settle()
 		c.same()
+	})
+}
+
+// TestDeadFollowerHoldsNothingUp: a follower that is about to join the ISR is waited for, but not when it dies.
+func TestDeadFollowerHoldsNothingUp(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		c.cut(3, 0) // so it does not join
+		c.elect(1, 1, 2)
+		c.nodes[3].mustObey(c.state(3))
+		c.nodes[1].mustProduce("a")
+		c.settle()
+		c.cut(3, 1)
+		c.mend(3, 0)
+		waits := c.nodes[1].produce(time.Minute, "b")
+		c.settle()
+		select {
+		case r := <-waits:
+			t.Fatalf("a follower that was there just now was not waited for: %v", r.Err)
+		default:
+		}
+		c.cut(3, 0)
+		began := c.nodes[1].clock.Monotonic()
+		c.nodes[1].UpdateMetadata(kmsg.NewPtrUpdateMetadataRequest(), func() {})
+		if r := <-waits; r.Err != nil || c.nodes[1].clock.Monotonic() != began {
+			t.Errorf("it took %v until its death was noticed: %v", c.nodes[1].clock.Monotonic()-began, r.Err)
+		}
 	})
 }
 
