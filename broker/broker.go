@@ -14,6 +14,7 @@ import (
 
 	"github.com/gregor-broker/gregor/broker/api"
 	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/broker/loglevel"
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/peer"
 	"github.com/gregor-broker/gregor/broker/txnjoin"
@@ -23,16 +24,18 @@ import (
 	"github.com/gregor-broker/gregor/wire/clock"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 // Options is what a broker is started with. Config and Logger must be set.
 type Options struct {
 	Config    *config.Snapshot
 	Logger    *zap.Logger
-	Clock     clock.Clock // nil: the machine's
-	ReadyFile string      // written when the broker serves: a line "LISTENER host:port" for each listener; "" for none
-	Engine    string      // of the network layer, see wire.Config
-	Pipes     bool        // listeners are in-memory pipes, reached with Dial: a whole broker under virtual time
+	Levels    *loglevel.Levels // of what is written to Logger; nil: Logger's own, to begin with
+	Clock     clock.Clock      // nil: the machine's
+	ReadyFile string           // written when the broker serves: a line "LISTENER host:port" for each listener; "" for none
+	Engine    string           // of the network layer, see wire.Config
+	Pipes     bool             // listeners are in-memory pipes, reached with Dial: a whole broker under virtual time
 
 	Intercept func(c *api.Call, r kmsg.Request, serve func()) // see api.Services
 
@@ -47,6 +50,7 @@ type Broker struct {
 	options   Options
 	config    *config.Snapshot // as it was at the start, for what does not change
 	live      *config.Live     // owned by dynamicConfig
+	base      *zap.Logger      // of all loggers, see named
 	logger    *zap.Logger
 	clock     clock.Clock
 	network   *wire.Server
@@ -81,10 +85,17 @@ func New(o Options) *Broker {
 	if o.Clock == nil {
 		o.Clock = clock.System
 	}
-	b := &Broker{options: o, config: o.Config, logger: o.Logger, clock: o.Clock, failed: make(chan error, 1)}
+	if o.Levels == nil {
+		o.Levels = loglevel.New(zapcore.LevelOf(o.Logger.Core()))
+	}
+	base := o.Levels.Logger(o.Logger)
+	b := &Broker{options: o, config: o.Config, base: base, logger: base.Named(loglevel.Server), clock: o.Clock, failed: make(chan error, 1)}
 	b.running, b.cancel = context.WithCancel(context.Background())
 	return b
 }
+
+// named is the logger of a part of the broker.
+func (b *Broker) named(name string) *zap.Logger { return b.base.Named(name) }
 
 // Run starts the broker, serves until ctx is done and stops it in an orderly way; hurry cuts the orderly way short. It
 // returns nil after an orderly stop, and otherwise says in a line what went wrong.

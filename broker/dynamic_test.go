@@ -11,8 +11,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
 
 	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/broker/loglevel"
 )
 
 // alterBroker changes the configuration of a broker ("" for all): "key=value", or "key" to take it back.
@@ -91,5 +93,61 @@ func TestDynamicConfiguration(t *testing.T) {
 		}
 		must(alterBroker(t, cl, "", "message.max.bytes"))
 		must(write(cl))
+	})
+}
+
+// TestLoggers: levels of loggers change through the API, of this broker only.
+func TestLoggers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := start(t, t.TempDir())
+		cl := client(t, b)
+		defer cl.Close()
+		alter := func(broker, logger string, op kmsg.IncrementalAlterConfigOp, level *string) int16 {
+			r := kmsg.NewPtrIncrementalAlterConfigsRequest()
+			of := kmsg.NewIncrementalAlterConfigsRequestResource()
+			of.ResourceType, of.ResourceName = kmsg.ConfigResourceTypeBrokerLogger, broker
+			of.Configs = append(of.Configs, kmsg.IncrementalAlterConfigsRequestResourceConfig{Name: logger, Op: op, Value: level})
+			r.Resources = append(r.Resources, of)
+			answer, err := r.RequestWith(t.Context(), cl.SeedBrokers()[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer.Resources[0].ErrorCode
+		}
+		debug, loud := "DEBUG", "LOUD"
+		const set, remove, add = kmsg.IncrementalAlterConfigOpSet, kmsg.IncrementalAlterConfigOpDelete, kmsg.IncrementalAlterConfigOpAppend
+		for _, c := range []struct {
+			broker, logger string
+			op             kmsg.IncrementalAlterConfigOp
+			level          *string
+			code           int16
+		}{
+			{"1", loglevel.Replicas, set, &debug, 0}, {"1", loglevel.Replicas, set, &loud, kerr.InvalidConfig.Code},
+			{"1", "no.such", set, &debug, kerr.InvalidConfig.Code}, {"1", loglevel.Replicas, set, nil, kerr.InvalidRequest.Code},
+			{"1", loglevel.Replicas, add, &debug, kerr.InvalidRequest.Code}, {"1", loglevel.Root, remove, nil, kerr.InvalidRequest.Code},
+			{"2", loglevel.Replicas, set, &debug, kerr.InvalidRequest.Code}, {"", loglevel.Replicas, set, &debug, kerr.InvalidRequest.Code},
+		} {
+			if got := alter(c.broker, c.logger, c.op, c.level); got != c.code {
+				t.Errorf("%+v: error %d", c, got)
+			}
+		}
+		r := kmsg.NewPtrDescribeConfigsRequest()
+		of := kmsg.NewDescribeConfigsRequestResource()
+		of.ResourceType, of.ResourceName = kmsg.ConfigResourceTypeBrokerLogger, "1"
+		of.ConfigNames = []string{loglevel.Replicas}
+		r.Resources = append(r.Resources, of)
+		answer, err := r.RequestWith(t.Context(), cl.SeedBrokers()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows := answer.Resources[0].Configs; len(rows) != 1 || *rows[0].Value != debug || rows[0].Source != kmsg.ConfigSourceDynamicBrokerLoggerConfig {
+			t.Errorf("described: %+v", rows)
+		}
+		if !b.named(loglevel.Replicas).Core().Enabled(zap.WarnLevel) {
+			t.Error("warnings are off")
+		}
+		if alter("1", loglevel.Replicas, remove, nil) != 0 || b.options.Levels.All()[loglevel.Replicas] != "WARN" {
+			t.Errorf("when it is taken back: %v", b.options.Levels.All())
+		}
 	})
 }

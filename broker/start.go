@@ -12,6 +12,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/api"
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/fetchsession"
+	"github.com/gregor-broker/gregor/broker/loglevel"
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/oldoffsets"
 	"github.com/gregor-broker/gregor/broker/peer"
@@ -66,7 +67,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 		}
 	}
 	logs, err := log.OpenManager(ctx, log.Options{
-		Dirs: b.config.LogDirs(), Clock: b.clock, Logger: b.logger, BrokerID: id, ClusterID: b.clusterID,
+		Dirs: b.config.LogDirs(), Clock: b.clock, Logger: b.named(loglevel.Logs), BrokerID: id, ClusterID: b.clusterID,
 		Defaults:                      b.topics.of("").log,
 		RecoveryThreadsPerDir:         config.RecoveryThreadsPerDir.Of(b.config),
 		InitialTaskDelay:              max(1, config.InitialTaskDelay.Of(b.config)), // 0 would be the default
@@ -82,7 +83,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 	}
 	b.services = &api.Services{
 		BrokerID: id, ClusterID: logs.ClusterID(), Embedded: b.config.Embedded(), APIs: api.NewTable(b.config.Embedded()),
-		Config: b.live, Metadata: metadata.NewCache(), Logs: logs, Clock: b.clock, Logger: b.logger,
+		Config: b.live, Levels: b.options.Levels, Metadata: metadata.NewCache(), Logs: logs, Clock: b.clock, Logger: b.named(loglevel.APIs),
 		Intercept: b.options.Intercept,
 	}
 	return nil
@@ -100,7 +101,7 @@ func (b *Broker) bindListeners(context.Context) error {
 		SendBuffer:            config.SocketSendBuffer.Of(c),
 		ReceiveBuffer:         config.SocketReceiveBuffer.Of(c),
 		Backlog:               config.SocketListenBacklog.Of(c),
-		Clock:                 b.clock, Logger: b.logger, Engine: b.engine(),
+		Clock:                 b.clock, Logger: b.named(loglevel.Network), Engine: b.engine(),
 	}, api.NewDispatcher(b.services))
 	if err != nil {
 		return err
@@ -179,7 +180,7 @@ func (b *Broker) buildServices(context.Context) error {
 	}
 	b.joiner = b.newJoiner()
 	s.Replicas = replica.New(replica.Options{
-		BrokerID: s.BrokerID, Logs: s.Logs, Clock: b.clock, Logger: b.logger, Pool: b.network.Go,
+		BrokerID: s.BrokerID, Logs: s.Logs, Clock: b.clock, Logger: b.named(loglevel.Replicas), Pool: b.network.Go,
 		ConfigFor: func(topic string) *log.Config { return b.topics.of(topic).log },
 		MinISR:    func(topic string) int { return b.topics.of(topic).minISR },
 		Known: func(topic string, partition int32) bool {
@@ -209,7 +210,7 @@ func (b *Broker) buildServices(context.Context) error {
 	topics := groupMetadata{s.Metadata, b.clock.Now().UnixMilli()}
 	s.Groups = groupcoord.New(groupcoord.Options{
 		Log: s.Replicas.InternalLog(metadata.ConsumerOffsets), Metadata: topics,
-		Clock: b.clock, Logger: b.logger, Config: groupSettings(b.config),
+		Clock: b.clock, Logger: b.named(loglevel.Groups), Config: groupSettings(b.config),
 		Partitions: func() int32 { return topics.PartitionCount(metadata.ConsumerOffsets) },
 	})
 	if !b.config.Embedded() {
@@ -238,7 +239,7 @@ func (b *Broker) startController(ctx context.Context) error {
 	b.services.Controller = controller.New(controller.Options{
 		Store: b.store, Broker: b.registration(), ClusterID: b.services.ClusterID,
 		Transport: transport{b}, Forward: b.forward, Observer: newObserver(b), Configs: b.topics,
-		Clock: b.clock, Logger: b.logger, Settings: controllerSettings(b.config),
+		Clock: b.clock, Logger: b.named(loglevel.Controller), Settings: controllerSettings(b.config),
 	})
 	if err := b.services.Controller.Start(ctx); err != nil {
 		return err
@@ -255,7 +256,7 @@ func (b *Broker) startCleaner(context.Context) error {
 		return nil
 	}
 	started, err := cleaner.Start(cleaner.Options{
-		Logs: b.services.Logs, Clock: b.clock, Logger: b.logger, Settings: cleanerSettings(b.live.Now()),
+		Logs: b.services.Logs, Clock: b.clock, Logger: b.named(loglevel.Cleaner), Settings: cleanerSettings(b.live.Now()),
 	})
 	if err == nil {
 		b.cleaner.Store(started)

@@ -5,6 +5,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/broker/loglevel"
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/txnjoin"
 	"github.com/gregor-broker/gregor/groupcoord"
@@ -19,7 +20,7 @@ func (b *Broker) newJoiner() *txnjoin.Joiner {
 	return txnjoin.New(txnjoin.Options{
 		Self: b.services.BrokerID, Coordinator: b.transactionCoordinator, Local: b.addToTransaction,
 		Dial: func(broker int32) txnjoin.Client { return b.peers.Client(broker, b.clientID()) },
-		Pool: b.network.Go, Clock: b.clock, Logger: b.logger,
+		Pool: b.network.Go, Clock: b.clock, Logger: b.named(loglevel.Transactions),
 		RetryBackoff: config.TxnAddBackoff.Of(b.config), RetryMax: config.TxnAddRetryMax.Of(b.config),
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/broker/loglevel"
 	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/controller/store/zk"
 	"github.com/gregor-broker/gregor/log"
@@ -47,7 +48,7 @@ func (b *Broker) openSession(ctx context.Context) error {
 		MaxInFlight:       config.ZooKeeperMaxInFlight.Of(b.config),
 		SetACL:            config.ZooKeeperSetACL.Of(b.config),
 		TLS:               zooKeeperTLS(b.config),
-		Clock:             b.clock, Logger: b.logger,
+		Clock:             b.clock, Logger: b.named(loglevel.ZooKeeper),
 	})
 	if err != nil {
 		return err

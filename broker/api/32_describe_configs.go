@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// DescribeConfigs tells the configuration of topics and of this broker, with where each value comes from.
+// DescribeConfigs tells the configuration of topics, of this broker and of its loggers, with where each value comes from.
 // v1 source and synonyms · v3 type and documentation · v4 flexible.
 // Errors per resource: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST. After ConfigHelper.
 var describeConfigs = Entry{
@@ -50,6 +50,8 @@ func (s *Services) describe(r kmsg.DescribeConfigsRequestResource) ([]config.Row
 		return config.DescribeTopic(s.Config.Now(), s.Controller.TopicConfigs(r.ResourceName), r.ConfigNames), nil
 	case kmsg.ConfigResourceTypeBroker:
 		return s.describeBroker(r)
+	case kmsg.ConfigResourceTypeBrokerLogger:
+		return s.describeLoggers(r)
 	}
 	return nil, errOtherResource
 }

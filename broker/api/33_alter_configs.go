@@ -27,8 +27,11 @@ func serveAlterConfigs(s *Services, c *Call, request kmsg.Request) {
 			for _, k := range r.Resources[i].Configs {
 				values = append(values, config.Change{Name: k.Name, Op: config.Set, Value: k.Value})
 			}
-			if resources[i].kind == kmsg.ConfigResourceTypeBroker {
+			switch resources[i].kind {
+			case kmsg.ConfigResourceTypeBroker:
 				return config.ReplaceBroker(s.Config.Now(), resources[i].name != "", old, values)
+			case kmsg.ConfigResourceTypeBrokerLogger:
+				return nil, errLoggersIncremental
 			}
 			return config.ReplaceTopic(s.Config.Now(), values)
 		}

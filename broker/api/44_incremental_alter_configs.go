@@ -6,7 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// IncrementalAlterConfigs changes single keys of the configuration of a topic, of this broker, or of all brokers (KIP-339).
+// IncrementalAlterConfigs changes single keys of the configuration of a topic, of this broker, or of all brokers
+// (KIP-339), and the levels of this broker's loggers (KIP-412).
 // Errors per resource: UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
 var incrementalAlterConfigs = Entry{
 	Key: kmsg.IncrementalAlterConfigs, ZooKeeper: v(0, 1), Kafka4: v(0, 1),
@@ -26,8 +27,11 @@ func serveIncrementalAlterConfigs(s *Services, c *Call, request kmsg.Request) {
 			changes = append(changes, config.Change{Name: k.Name, Op: config.Op(k.Op), Value: k.Value})
 		}
 		return func(old map[string]string) (map[string]string, error) {
-			if resources[i].kind == kmsg.ConfigResourceTypeBroker {
+			switch resources[i].kind {
+			case kmsg.ConfigResourceTypeBroker:
 				return config.AlterBroker(s.Config.Now(), resources[i].name != "", old, changes)
+			case kmsg.ConfigResourceTypeBrokerLogger:
+				return s.loggerLevels(changes)
 			}
 			return config.AlterTopic(s.Config.Now(), old, changes)
 		}

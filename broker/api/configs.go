@@ -30,7 +30,7 @@ type resource struct {
 type change func(old map[string]string) (map[string]string, error)
 
 // alterResources answers for each resource once: named twice it is refused, otherwise the controller writes what change
-// returns. done gets the errors in the order of resources.
+// returns; what it returns for loggers is their levels. done gets the errors in the order of resources.
 func (s *Services) alterResources(resources []resource, validateOnly bool, change func(i int) change, done func([]error)) {
 	counts := map[resource]int{}
 	for _, r := range resources {
@@ -61,6 +61,8 @@ func (s *Services) alterResource(r resource, validateOnly bool, change change, d
 			return
 		}
 		s.Controller.AlterConfigs(kindBrokers, name, change, validateOnly, done)
+	case kmsg.ConfigResourceTypeBrokerLogger:
+		done(s.alterLoggers(r.name, validateOnly, change))
 	default:
 		done(errOtherResource)
 	}

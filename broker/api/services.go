@@ -3,6 +3,7 @@ package api
 import (
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/fetchsession"
+	"github.com/gregor-broker/gregor/broker/loglevel"
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/oldoffsets"
 	"github.com/gregor-broker/gregor/broker/replica"
@@ -22,6 +23,7 @@ type Services struct {
 	Embedded    bool
 	APIs        *Table
 	Config      *config.Live
+	Levels      *loglevel.Levels
 	Listeners   Listeners
 	Metadata    *metadata.Cache
 	Controller  *controller.Controller

@@ -16,6 +16,7 @@ const (
 	SourceDynamicDefaultBroker Source = 3
 	SourceStaticBroker         Source = 4
 	SourceDefault              Source = 5
+	SourceBrokerLogger         Source = 6
 )
 
 // Synonym is a place that a described value could come from.

@@ -117,3 +117,32 @@ func TestReassignThrottled(t *testing.T) {
 			`Clearing broker-level throttles on broker `+id)
 	})
 }
+
+// TestBrokerLoggers: the level of a logger changes while the broker runs, and falls back to that of the one above.
+func TestBrokerLoggers(t *testing.T) {
+	both(t, func(t *testing.T, b *harness.Broker, tools *harness.Tools) {
+		id := brokerID(t, b, tools)
+		of := []string{"--bootstrap-server", b.Addr, "--entity-type", "broker-loggers", "--entity-name", id}
+		alter := func(config, value string) harness.Output {
+			return tools.Try(t, "kafka-configs", "", append(of, "--alter", config, value)...)
+		}
+		describe := func() harness.Output { return tools.Run(t, "kafka-configs", append(of, "--describe")...) }
+		const logger = "kafka.server.KafkaApis"
+		wantMatch(t, describe(), "Dynamic configs for broker-logger "+id+" are:", `^  root=[A-Z]+ sensitive=false synonyms=\{\}$`, `^  kafka\.server\.KafkaApis=`)
+		wantMatch(t, alter("--add-config", logger+"=DEBUG"), "Completed updating config for broker-logger "+id)
+		wantMatch(t, describe(), `^  kafka\.server\.KafkaApis=DEBUG `)
+		wantMatch(t, alter("--delete-config", logger), "Completed updating config for broker-logger "+id)
+		if out := describe(); matches(out, `^  kafka\.server\.KafkaApis=DEBUG `) {
+			t.Errorf("the level that was taken back holds:\n%s", out)
+		}
+		for _, refused := range []struct{ config, value, words string }{
+			{"--add-config", logger + "=LOUD", "not a supported log level"},
+			{"--add-config", "no.such.Logger=INFO", "no.such.Logger"},
+			{"--delete-config", "root", `Removing the log level of the root logger is not allowed`},
+		} {
+			if out := alter(refused.config, refused.value); out.Code == 0 || !matches(out, refused.words) {
+				t.Errorf("%s %s ends with %d:\n%.2000s", refused.config, refused.value, out.Code, out)
+			}
+		}
+	})
+}

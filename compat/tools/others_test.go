@@ -116,9 +116,6 @@ var trials = map[string][]trial{
 	"kafka-configs | users: SCRAM": {
 		{"--entity-type users --entity-name u --alter --add-config SCRAM-SHA-256=[password=x]", "does not support ALTER_USER_SCRAM_CREDENTIALS"},
 	},
-	"kafka-configs | broker-loggers": {
-		{"--entity-type broker-loggers --entity-name BROKER --describe", "no configuration of this type of resource"},
-	},
 	"kafka-configs | client-metrics": {
 		{"--entity-type client-metrics --describe", "does not support LIST_(CLIENT_METRICS|CONFIG)_RESOURCES"},
 	},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gregor-broker/gregor/broker"
 	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/broker/loglevel"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -72,10 +73,11 @@ func completeKeys(_ *cobra.Command, _ []string, typed string) ([]string, cobra.S
 }
 
 func run(ctx context.Context, o options, version string) error {
-	logger, err := newLogger(o.logLevel, o.logFormat)
+	all, levels, err := newLogger(o.logLevel, o.logFormat)
 	if err != nil {
 		return err
 	}
+	logger := levels.Logger(all)
 	defer func() { _ = logger.Sync() }()
 	snapshot, notices, err := config.Load(o.sources)
 	if err != nil {
@@ -98,7 +100,7 @@ func run(ctx context.Context, o options, version string) error {
 	}
 	spareProcessors(config.NumNetworkThreads.Of(snapshot))
 	defer runtime.KeepAlive(ballast())
-	b := broker.New(broker.Options{Config: snapshot, Logger: logger, ReadyFile: o.readyFile, Engine: o.engine})
+	b := broker.New(broker.Options{Config: snapshot, Logger: all, Levels: levels, ReadyFile: o.readyFile, Engine: o.engine})
 	hurry, stop := secondSignal()
 	defer stop()
 	return b.Run(ctx, hurry)
@@ -146,10 +148,11 @@ func secondSignal() (hurry <-chan struct{}, stop func()) {
 	}
 }
 
-func newLogger(level, format string) (*zap.Logger, error) {
+// newLogger returns what writes every line, and the levels that say which of them are wanted.
+func newLogger(level, format string) (*zap.Logger, *loglevel.Levels, error) {
 	var l zapcore.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, cli.Usagef("--log-level %s: want debug, info, warn or error", level)
+		return nil, nil, cli.Usagef("--log-level %s: want debug, info, warn or error", level)
 	}
 	encoding := zapcore.EncoderConfig{
 		TimeKey: "time", LevelKey: "level", MessageKey: "msg", LineEnding: "\n",
@@ -164,9 +167,9 @@ func newLogger(level, format string) (*zap.Logger, error) {
 		encoding.EncodeLevel = zapcore.LowercaseLevelEncoder
 		encoder = zapcore.NewJSONEncoder(encoding)
 	default:
-		return nil, cli.Usagef("--log-format %s: want text or json", format)
+		return nil, nil, cli.Usagef("--log-format %s: want text or json", format)
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), l)), nil
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), zapcore.DebugLevel-1)), loglevel.New(l), nil
 }
 
 // serveProfiles serves net/http/pprof, on paths of its own server.

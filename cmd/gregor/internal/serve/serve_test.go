@@ -52,11 +52,11 @@ func TestNewLogger(t *testing.T) {
 		level, format string
 		ok            bool
 	}{{"info", "text", true}, {"debug", "json", true}, {"loud", "text", false}, {"info", "xml", false}} {
-		logger, err := newLogger(c.level, c.format)
+		all, levels, err := newLogger(c.level, c.format)
 		if (err == nil) != c.ok {
 			t.Errorf("%v: %v", c, err)
 		}
-		if err == nil && logger.Core().Enabled(zapcore.DebugLevel) != (c.level == "debug") {
+		if err == nil && levels.Logger(all).Core().Enabled(zapcore.DebugLevel) != (c.level == "debug") {
 			t.Errorf("%v: debug", c)
 		}
 	}
