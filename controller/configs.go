@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,8 @@ func newConfigView() configView {
 func (m *Machine) loadConfigs(then func()) {
 	m.do(Watch{znode.ConfigChangesPath, store.Children})
 	paths := []string{znode.ConfigChangesPath}
-	for _, kind := range znode.ConfigKinds {
+	kinds := slices.Concat(znode.ConfigKinds, znode.EmbeddedConfigKinds)
+	for _, kind := range kinds {
 		paths = append(paths, znode.ConfigPath+"/"+kind)
 	}
 	m.read(inSession, childrens(paths...), func(nodes []store.Node) {
@@ -43,7 +45,7 @@ func (m *Machine) loadConfigs(then func()) {
 			m.configs.changes[name] = m.now.UnixMilli() // when we met it: it goes a little later than it could
 		}
 		var entities, users []string
-		for i, kind := range znode.ConfigKinds {
+		for i, kind := range kinds {
 			for _, name := range sortedChildren(nodes[i+1]) {
 				entities = append(entities, kind+"/"+name)
 				if kind == znode.Users {
@@ -233,9 +235,8 @@ func (a *alteration) write(nodes []store.Node, values map[string]string) (txn st
 		}
 	}
 	n := nodes[0]
-	quota := a.kind == znode.Clients || a.kind == znode.IPs || a.kind == znode.Users && strings.Contains(a.entity, "/"+znode.Clients+"/")
 	switch {
-	case quota && len(values) == 0:
+	case len(values) == 0 && a.vanishes():
 		gone = true
 		if !n.Exists {
 			return txn[:0], true
@@ -247,6 +248,17 @@ func (a *alteration) write(nodes []store.Node, values map[string]string) (txn st
 		txn = append(txn, store.Create(n.Path, znode.EncodeConfig(values), store.Persistent))
 	}
 	return append(txn, store.Create(znode.ConfigChangePrefix, znode.EncodeConfigChange(a.entity), store.Sequential)), gone
+}
+
+// vanishes says whether the node goes when it has no values left; those of topics, brokers and users stay empty.
+func (a *alteration) vanishes() bool {
+	switch a.kind {
+	case znode.Topics, znode.Brokers:
+		return false
+	case znode.Users:
+		return strings.Contains(a.entity, "/"+znode.Clients+"/")
+	}
+	return true
 }
 
 // altered answers, or tries again. After a lost reply doing it again is right either way: change starts from what is there.

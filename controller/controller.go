@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -113,7 +115,7 @@ func New(o Options) *Controller {
 	c.brokerEpoch.Store(-1)
 	c.features.Store(&Finalised{Epoch: -1})
 	c.mu.configs = map[string]map[string]map[string]string{}
-	for _, kind := range znode.ConfigKinds {
+	for _, kind := range slices.Concat(znode.ConfigKinds, znode.EmbeddedConfigKinds) {
 		c.mu.configs[kind] = map[string]map[string]string{}
 	}
 	c.driver = newDriver(o, NewMachine(MachineOptions{o.Broker, o.ClusterID, o.Configs, o.Logger, o.Settings}), c.told)
@@ -333,6 +335,16 @@ func (c *Controller) TopicConfigs(topic string) map[string]string {
 // BrokerConfigs returns the dynamic configuration of a broker id as text, or of "<default>". Not to be modified.
 func (c *Controller) BrokerConfigs(name string) map[string]string {
 	return c.config(znode.Brokers, name)
+}
+
+// Configs returns a configuration as text, nil if there is none; kind and name as in Observer. Not to be modified.
+func (c *Controller) Configs(kind, name string) map[string]string { return c.config(kind, name) }
+
+// ConfigNames returns the names of a kind that have a configuration, in order.
+func (c *Controller) ConfigNames(kind string) []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Sorted(maps.Keys(c.mu.configs[kind]))
 }
 
 func (c *Controller) config(kind, name string) map[string]string {

@@ -18,6 +18,11 @@ import (
 // setUp creates what every cluster has, and checks that the store is this cluster's.
 func (m *Machine) setUp() {
 	paths := znode.Persistent()
+	if m.o.Settings.Embedded {
+		for _, kind := range znode.EmbeddedConfigKinds {
+			paths = append(paths, znode.ConfigPath+"/"+kind)
+		}
+	}
 	m.read(inSession, datas(append(paths, "/cluster", znode.ClusterIDPath)...), func(nodes []store.Node) {
 		var txns []store.Txn
 		for _, n := range nodes {

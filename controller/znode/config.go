@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -14,10 +15,21 @@ const (
 	Clients = "clients"
 	Users   = "users"
 	IPs     = "ips"
+
+	// Of these a broker of 3.9 on ZooKeeper knows nothing; they exist in the embedded store only.
+	Groups        = "groups"
+	ClientMetrics = "client-metrics"
 )
 
-// ConfigKinds lists all of them.
-var ConfigKinds = []string{Topics, Brokers, Clients, Users, IPs}
+var (
+	// ConfigKinds lists those that every cluster has.
+	ConfigKinds = []string{Topics, Brokers, Clients, Users, IPs}
+	// EmbeddedConfigKinds lists those of the embedded store besides.
+	EmbeddedConfigKinds = []string{Groups, ClientMetrics}
+)
+
+// plain says whether the names of a kind are nodes' names as they are; those of others are encoded.
+func plain(kind string) bool { return slices.Contains([]string{Topics, Brokers, IPs}, kind) }
 
 // Default is the name that stands for all others of a kind.
 const Default = "<default>"
@@ -86,10 +98,10 @@ func Sanitize(name string) string {
 // Desanitize is the inverse of Sanitize.
 func Desanitize(name string) (string, error) { return url.PathUnescape(name) }
 
-// ConfigEntity returns the path below /config of a configuration: kind and name as in controller.Observer. Names of users and
-// clients are encoded, "<default>" never is.
+// ConfigEntity returns the path below /config of a configuration: kind and name as in controller.Observer. Names that may have
+// any characters are encoded, "<default>" never is.
 func ConfigEntity(kind, name string) string {
-	if kind != Users && kind != Clients {
+	if plain(kind) {
 		return kind + "/" + name
 	}
 	user, client, both := name, "", false
@@ -118,7 +130,7 @@ func ParseConfigEntity(path string) (kind, name string, err error) {
 	if !ok || name == "" {
 		return "", "", fmt.Errorf("%q is no configuration", path)
 	}
-	if kind != Users && kind != Clients {
+	if plain(kind) {
 		return kind, name, nil
 	}
 	parts := strings.Split(name, "/")

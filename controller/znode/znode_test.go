@@ -162,6 +162,8 @@ func TestEntities(t *testing.T) {
 		{Users, "al ice/clients/c/1", "users/al%20ice/clients/c%2F1"},
 		{Users, "<default>/clients/<default>", "users/<default>/clients/<default>"},
 		{Clients, "a*+~", "clients/a%2A%2B%7E"},
+		{Groups, "a/b c", "groups/a%2Fb%20c"},
+		{ClientMetrics, "a/b", "client-metrics/a%2Fb"},
 		{IPs, "127.0.0.9", "ips/127.0.0.9"},
 	} {
 		if got := ConfigEntity(c.kind, c.name); got != c.path {
