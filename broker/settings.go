@@ -8,6 +8,7 @@ import (
 	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/groupcoord"
 	"github.com/gregor-broker/gregor/groupcoord/consumer"
+	"github.com/gregor-broker/gregor/groupcoord/txn"
 	"github.com/gregor-broker/gregor/log/record"
 )
 
@@ -52,6 +53,18 @@ func consumerSettings(c *config.Snapshot) consumer.Settings {
 	return s
 }
 
+// transactionSettings are the values that the coordinator of transactions honours.
+func transactionSettings(c *config.Snapshot) txn.Settings {
+	return txn.Settings{
+		MaxTimeout:            config.TxnMaxTimeout.Of(c),
+		AbortTimedOutInterval: config.TxnAbortInterval.Of(c),
+		IDExpiration:          config.TxnIDExpiration.Of(c),
+		RemoveExpiredInterval: config.TxnExpiryInterval.Of(c),
+		RequestTimeout:        config.RequestTimeout.Of(c),
+		Kafka4:                c.Embedded(),
+	}
+}
+
 // controllerSettings are the values that the controller honours.
 func controllerSettings(c *config.Snapshot) controller.Settings {
 	settings := controller.Settings{
@@ -69,6 +82,9 @@ func controllerSettings(c *config.Snapshot) controller.Settings {
 			metadata.ConsumerOffsets: controller.OffsetsTopic(
 				int32(config.OffsetsTopicPartitions.Of(c)), int16(config.OffsetsTopicReplication.Of(c)),
 				int32(config.OffsetsTopicSegmentBytes.Of(c))),
+			metadata.TransactionState: controller.TransactionsTopic(
+				int32(config.TxnTopicPartitions.Of(c)), int16(config.TxnTopicReplication.Of(c)),
+				int32(config.TxnTopicSegmentBytes.Of(c)), int32(config.TxnTopicMinISR.Of(c))),
 		},
 	}
 	if !c.Embedded() {

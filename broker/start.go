@@ -213,6 +213,7 @@ func (b *Broker) buildServices(context.Context) error {
 		Clock: b.clock, Logger: b.named(loglevel.Groups), Config: groupSettings(b.config),
 		Partitions: func() int32 { return topics.PartitionCount(metadata.ConsumerOffsets) },
 	})
+	s.Transactions = b.newTransactions()
 	if !b.config.Embedded() {
 		s.OldOffsets = oldoffsets.New(oldoffsets.Options{
 			Store: b.store, Partitions: topics.PartitionCount, Timeout: b.peerTimeout(), Logger: b.logger,
@@ -226,13 +227,23 @@ func (b *Broker) buildServices(context.Context) error {
 
 // leadershipChanged moves a coordinator with the leadership of its partition.
 func (b *Broker) leadershipChanged(tp log.TopicPartition, epoch int32, leader bool) {
-	switch {
-	case tp.Topic != metadata.ConsumerOffsets:
-	case leader:
-		b.services.Groups.Elected(tp.Partition, epoch)
-	default:
-		b.services.Groups.Resigned(tp.Partition, epoch)
+	var coordinator interface {
+		Elected(partition, leaderEpoch int32)
+		Resigned(partition, leaderEpoch int32)
 	}
+	switch tp.Topic {
+	case metadata.ConsumerOffsets:
+		coordinator = b.services.Groups
+	case metadata.TransactionState:
+		coordinator = b.services.Transactions
+	default:
+		return
+	}
+	if leader {
+		coordinator.Elected(tp.Partition, epoch)
+		return
+	}
+	coordinator.Resigned(tp.Partition, epoch)
 }
 
 func (b *Broker) startController(ctx context.Context) error {

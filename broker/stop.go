@@ -102,7 +102,7 @@ func (b *Broker) stopCoordinators(ctx context.Context) error {
 	if b.services.OldOffsets != nil {
 		b.services.OldOffsets.Close()
 	}
-	return ignoreDone(ctx, b.services.Groups.Close(ctx))
+	return ignoreDone(ctx, errors.Join(b.services.Groups.Close(ctx), b.services.Transactions.Close(ctx)))
 }
 
 // ignoreDone forgives what was cut short because a client was slow or the stop is hurried: nothing is lost by it.

@@ -1,14 +1,17 @@
 package broker
 
 import (
-	"github.com/twmb/franz-go/pkg/kerr"
+	"context"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/gregor-broker/gregor/broker/api"
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/loglevel"
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/txnjoin"
-	"github.com/gregor-broker/gregor/groupcoord"
+	"github.com/gregor-broker/gregor/groupcoord/runtime"
+	"github.com/gregor-broker/gregor/groupcoord/txn"
 )
 
 // verifyTransactions says whether the first batch of a transaction is appended only when its coordinator knows that the
@@ -18,12 +21,59 @@ func (b *Broker) verifyTransactions() bool { return config.TxnVerification.Of(b.
 // newJoiner returns what asks the transaction coordinators.
 func (b *Broker) newJoiner() *txnjoin.Joiner {
 	return txnjoin.New(txnjoin.Options{
-		Self: b.services.BrokerID, Coordinator: b.transactionCoordinator, Local: b.addToTransaction,
+		Self: b.services.BrokerID, Coordinator: b.transactionCoordinator, Local: b.services.AddPartitionsToTxn,
 		Dial: func(broker int32) txnjoin.Client { return b.peers.Client(broker, b.clientID()) },
 		Pool: b.network.Go, Clock: b.clock, Logger: b.named(loglevel.Transactions),
 		RetryBackoff: config.TxnAddBackoff.Of(b.config), RetryMax: config.TxnAddRetryMax.Of(b.config),
 	})
 }
+
+// newTransactions returns the coordinator of transactions.
+func (b *Broker) newTransactions() *txn.Coordinator {
+	s := b.services
+	return txn.New(txn.Options{
+		Log: s.Replicas.InternalLog(metadata.TransactionState), Transport: markerTransport{b}, Clock: b.clock, Logger: b.logger,
+		Config:        transactionSettings(b.config),
+		Partitions:    func() int32 { return groupMetadata{cache: s.Metadata}.PartitionCount(metadata.TransactionState) },
+		NewProducerID: s.ProducerIDs.Next,
+		Version:       func() int16 { return s.Features().Level(api.TransactionVersion) },
+	})
+}
+
+// markerTransport carries transaction markers: to this very broker by a call, to others over the network. It implements
+// txn.Transport.
+type markerTransport struct{ broker *Broker }
+
+// Leader tells where a partition's markers go.
+func (t markerTransport) Leader(topic string, partition int32) (broker int32, exists bool) {
+	image := t.broker.services.Metadata.Image()
+	p := image.Partition(topic, partition)
+	switch {
+	case p == nil:
+		return -1, false
+	case image.Broker(p.Leader) == nil:
+		return -1, true
+	}
+	return p.Leader, true
+}
+
+// Write sends markers on a connection that nothing else uses.
+func (t markerTransport) Write(broker int32, r *kmsg.WriteTxnMarkersRequest, done func(*kmsg.WriteTxnMarkersResponse, error)) {
+	b := t.broker
+	if broker == b.services.BrokerID {
+		b.services.WriteTxnMarkers(r, func(response *kmsg.WriteTxnMarkersResponse) { done(response, nil) })
+		return
+	}
+	b.background.Go(func() {
+		ctx, cancel := context.WithTimeout(b.running, b.peerTimeout())
+		defer cancel()
+		response := kmsg.NewPtrWriteTxnMarkersResponse()
+		done(response, b.peers.Send(ctx, broker, markerClient+b.clientID(), r, response))
+	})
+}
+
+// markerClient, with its id behind it, is what a broker calls itself where it sends markers.
+const markerClient = "txn-marker-sender-"
 
 // transactionCoordinator returns the live broker that leads the partition to which a transactional id belongs.
 func (b *Broker) transactionCoordinator(transactionalID string) (broker int32, ok bool) {
@@ -32,20 +82,9 @@ func (b *Broker) transactionCoordinator(transactionalID string) (broker int32, o
 	if topic == nil || len(topic.Partitions) == 0 {
 		return -1, false
 	}
-	p := topic.Partition(groupcoord.PartitionOf(transactionalID, int32(len(topic.Partitions))))
+	p := topic.Partition(runtime.PartitionFor(transactionalID, int32(len(topic.Partitions))))
 	if p == nil || image.Broker(p.Leader) == nil {
 		return -1, false
 	}
 	return p.Leader, true
-}
-
-// addToTransaction has our own transaction coordinator answer.
-func (b *Broker) addToTransaction(r *kmsg.AddPartitionsToTxnRequest, done func(*kmsg.AddPartitionsToTxnResponse)) {
-	if add := b.services.AddToTransaction; add != nil {
-		add(r, done)
-		return
-	}
-	response := kmsg.NewPtrAddPartitionsToTxnResponse()
-	response.Version, response.ErrorCode = r.Version, kerr.NotCoordinator.Code
-	done(response)
 }

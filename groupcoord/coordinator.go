@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
-	"unicode/utf16"
 
 	"go.uber.org/zap"
 
@@ -62,26 +61,7 @@ func (c *Coordinator) PartitionFor(group string) int32 {
 	if n <= 0 {
 		return -1
 	}
-	return PartitionOf(group, n)
-}
-
-// PartitionOf is the partition of an internal topic of n that a group or transactional id belongs to: Kafka's Utils.abs(group.hashCode()) % n: the hash runs over UTF-16 code units.
-func PartitionOf(group string, n int32) int32 {
-	h := int32(0)
-	for _, r := range group {
-		if r < 0x10000 {
-			h = 31*h + r
-			continue
-		}
-		hi, lo := utf16.EncodeRune(r)
-		h = 31*(31*h+hi) + lo
-	}
-	if h < 0 {
-		if h = -h; h < 0 {
-			h = 0
-		}
-	}
-	return h % n
+	return runtime.PartitionFor(group, n)
 }
 
 // submit hands ev to the shard of a group.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/gregor-broker/gregor/groupcoord/runtime"
 	"github.com/gregor-broker/gregor/wire/clock"
 )
 
@@ -18,11 +19,11 @@ func TestPartitionFor(t *testing.T) {
 	for group, want := range map[string]int32{
 		"": 0, "g1795982696": 37, "g1795982696s": 32, "g1795982933-f": 4, "g1795982933-s": 41, "g1795982933-ret": 43, "😀": 49,
 	} {
-		if got := PartitionOf(group, 50); got != want {
+		if got := runtime.PartitionFor(group, 50); got != want {
 			t.Errorf("%q: %d, want %d", group, got, want)
 		}
 	}
-	if got := PartitionOf("polygenelubricants", 50); got != 0 {
+	if got := runtime.PartitionFor("polygenelubricants", 50); got != 0 {
 		t.Errorf("the one hash without an absolute value: %d", got)
 	}
 }

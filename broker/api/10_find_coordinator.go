@@ -7,8 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// FindCoordinator tells which broker coordinates a group: the leader of the partition of __consumer_offsets that the
-// group's name hashes to. The topic is made when it is first needed.
+// FindCoordinator tells which broker coordinates a group or a transactional id: the leader of the partition of
+// __consumer_offsets or __transaction_state that its name hashes to. The topic is made when it is first needed.
 // v1 key type · v3 flexible · v4 several keys · v6 share groups.
 // Errors: COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST. After KafkaApis.getCoordinator.
 var findCoordinator = Entry{
@@ -17,7 +17,14 @@ var findCoordinator = Entry{
 	Serve: serveFindCoordinator,
 }
 
-const coordinatorOfGroup = 0
+// The types of coordinators.
+const (
+	coordinatorOfGroup       = 0
+	coordinatorOfTransaction = 1
+)
+
+// coordinatorTopics are the topics that coordinators store their state in.
+var coordinatorTopics = map[int8]string{coordinatorOfGroup: metadata.ConsumerOffsets, coordinatorOfTransaction: metadata.TransactionState}
 
 func serveFindCoordinator(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.FindCoordinatorRequest)
@@ -25,8 +32,8 @@ func serveFindCoordinator(s *Services, c *Call, request kmsg.Request) {
 	if r.Version < 4 {
 		keys = []string{r.CoordinatorKey}
 	}
-	if r.CoordinatorType == coordinatorOfGroup && s.Metadata.Image().Topic(metadata.ConsumerOffsets) == nil {
-		s.autoCreate([]string{metadata.ConsumerOffsets}, func(map[string]int16) {
+	if topic, ok := coordinatorTopics[r.CoordinatorType]; ok && s.Metadata.Image().Topic(topic) == nil {
+		s.autoCreate([]string{topic}, func(map[string]int16) {
 			replyCoordinators(c, r, keys, func(string) (coordinator, error) {
 				return coordinator{}, errCoordinatorNotYet
 			})
@@ -45,22 +52,20 @@ type coordinator struct {
 
 var (
 	errCoordinatorNotYet = errcode.New(kerr.CoordinatorNotAvailable, "the coordinator is not available yet; ask again")
-	errNoTransactions    = errcode.New(kerr.UnsupportedVersion, "this broker does not coordinate transactions")
-	errCoordinatorType   = errcode.New(kerr.InvalidRequest, "this type of coordinator does not exist here; 0 is a group's")
+	errCoordinatorType   = errcode.New(kerr.InvalidRequest, "this type of coordinator does not exist here; 0 is a group's, 1 a transaction's")
 )
 
-const coordinatorOfTransaction = 1
-
 func (s *Services) coordinatorOf(c *Call, kind int8, key string) (coordinator, error) {
+	image := s.Metadata.Image()
+	var p *metadata.Partition
 	switch kind {
 	case coordinatorOfGroup:
+		p = image.Partition(metadata.ConsumerOffsets, s.Groups.PartitionFor(key))
 	case coordinatorOfTransaction:
-		return coordinator{}, errNoTransactions
+		p = image.Partition(metadata.TransactionState, s.Transactions.PartitionFor(key))
 	default:
 		return coordinator{}, errCoordinatorType
 	}
-	image := s.Metadata.Image()
-	p := image.Partition(metadata.ConsumerOffsets, s.Groups.PartitionFor(key))
 	if p == nil {
 		return coordinator{}, errCoordinatorNotYet
 	}

@@ -6,21 +6,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// InitProducerId gives an idempotent producer its id.
-// v3 the producer's former id and epoch (KIP-360) · v4 PRODUCER_FENCED.
-// Errors: INVALID_REQUEST, NOT_COORDINATOR for a transactional id: this broker coordinates no transactions, which
-// FindCoordinator says too. After KafkaApis.handleInitProducerIdRequest.
+// InitProducerId gives an idempotent producer its id, and a transactional one the id and epoch that fence those before it.
+// v2 flexible · v3 the producer's former id and epoch (KIP-360) · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE.
+// Errors: INVALID_REQUEST; for a transactional id see txn.Coordinator.InitProducerID. After KafkaApis.handleInitProducerIdRequest.
 var initProducerID = Entry{
 	Key: kmsg.InitProducerID, ZooKeeper: v(0, 5), Kafka4: v(0, 5),
 	Access: on(kmsg.ACLResourceTypeCluster, kmsg.ACLOperationIdempotentWrite), Cost: 8, Runs: onProcessor,
 	Serve: serveInitProducerID,
 }
 
-var (
-	errProducerIDAndEpoch = errcode.New(kerr.InvalidRequest, "producer id and epoch must both be given, or neither")
-	errTransactionalID    = errcode.New(kerr.InvalidRequest, "the transactional id is empty")
-	errNotCoordinator     = errcode.New(kerr.NotCoordinator, "this broker does not coordinate transactions")
-)
+var errProducerIDAndEpoch = errcode.New(kerr.InvalidRequest, "producer id and epoch must both be given, or neither")
 
 func serveInitProducerID(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.InitProducerIDRequest)
@@ -32,10 +27,8 @@ func serveInitProducerID(s *Services, c *Call, request kmsg.Request) {
 	switch {
 	case (r.ProducerID < 0) != (r.ProducerEpoch < 0):
 		answer(-1, -1, errProducerIDAndEpoch)
-	case r.TransactionalID != nil && *r.TransactionalID == "":
-		answer(-1, -1, errTransactionalID)
 	case r.TransactionalID != nil:
-		answer(-1, -1, errNotCoordinator)
+		s.Transactions.InitProducerID(r, func(response kmsg.Response) { c.Reply(response) })
 	default: // a former id is not looked at: the producer gets another (TransactionCoordinator.handleInitProducerId)
 		s.ProducerIDs.Next(func(id int64, err error) {
 			if err != nil {

@@ -135,7 +135,7 @@ func TestInitProducerID(t *testing.T) {
 		code          int16
 	}{
 		{"v0", 0, nil, -1, -1, 0}, {"with a former id", 4, nil, 5, 3, 0}, {"id without epoch", 4, nil, 5, -1, 42},
-		{"epoch without id", 4, nil, -1, 3, 42}, {"empty transactional id", 4, &empty, -1, -1, 42}, {"transactional", 4, &named, -1, -1, 16},
+		{"epoch without id", 4, nil, -1, 3, 42}, {"empty transactional id", 4, &empty, -1, -1, 42}, {"transactional, no timeout", 4, &named, -1, -1, 50},
 	} {
 		a := init(w.version, w.transactional, w.id, w.epoch)
 		if a.ErrorCode != w.code || (a.ProducerID >= 0) != (w.code == 0) || a.ProducerID == w.id && w.id >= 0 {

@@ -12,10 +12,15 @@ import (
 // here goes by. metadata.version, kraft.version and eligible.leader.replicas.version are about KRaft and mean nothing here.
 var features = []controller.Feature{
 	{Name: groupVersion, Max: 1, Initial: 1},
+	{Name: TransactionVersion, Max: 2, Initial: 2},
 }
 
 // groupVersion is the feature of groups of the consumer protocol (KIP-848): on at level 1.
 const groupVersion = "group.version"
+
+// TransactionVersion is the feature that says how transactions go (KIP-890): from 1 on their states are stored in the flexible
+// form, from 2 on every one has a producer epoch of its own.
+const TransactionVersion = "transaction.version"
 
 // Features returns the features of the mode: on ZooKeeper there are none.
 func Features(embedded bool) []controller.Feature {

@@ -9,6 +9,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/groupcoord"
+	"github.com/gregor-broker/gregor/groupcoord/txn"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/wire/clock"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -33,9 +34,8 @@ type Services struct {
 	Groups      *groupcoord.Coordinator
 	OldOffsets  *oldoffsets.Keeper // nil without ZooKeeper
 	ProducerIDs *ProducerIDs
-	// AddToTransaction has this broker's transaction coordinator answer an AddPartitionsToTxn of a broker (v4 and later);
-	// done is called once, on any goroutine.
-	AddToTransaction func(r *kmsg.AddPartitionsToTxnRequest, done func(*kmsg.AddPartitionsToTxnResponse))
+
+	Transactions *txn.Coordinator
 
 	Pool func(func()) // runs a function on a handler goroutine, never on the caller's
 	// MetadataOffset is the number of commits to the embedded store; nil on ZooKeeper.

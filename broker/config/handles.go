@@ -146,9 +146,17 @@ var (
 
 // The keys of transactions.
 var (
-	TxnVerification = boolean("transaction.partition.verification.enable")
-	TxnAddBackoff   = span("add.partitions.to.txn.retry.backoff.ms")
-	TxnAddRetryMax  = span("add.partitions.to.txn.retry.backoff.max.ms")
+	TxnVerification      = boolean("transaction.partition.verification.enable")
+	TxnMaxTimeout        = span("transaction.max.timeout.ms")
+	TxnAbortInterval     = span("transaction.abort.timed.out.transaction.cleanup.interval.ms")
+	TxnIDExpiration      = span("transactional.id.expiration.ms")
+	TxnExpiryInterval    = span("transaction.remove.expired.transaction.cleanup.interval.ms")
+	TxnTopicMinISR       = integer("transaction.state.log.min.isr")
+	TxnTopicPartitions   = integer("transaction.state.log.num.partitions")
+	TxnTopicReplication  = integer("transaction.state.log.replication.factor")
+	TxnTopicSegmentBytes = integer("transaction.state.log.segment.bytes")
+	TxnAddBackoff        = span("add.partitions.to.txn.retry.backoff.ms")
+	TxnAddRetryMax       = span("add.partitions.to.txn.retry.backoff.max.ms")
 )
 
 // The keys of consumer groups and their offsets.

@@ -18,7 +18,6 @@ const (
 	whyGroupConfigs     = "groups have no configuration of their own yet"
 	whyShare            = "share groups are not served yet"
 	whyStreams          = "streams groups are not served yet"
-	whyTransactions     = "transactions are not served yet"
 	whyTiered           = "there is no tiered storage"
 	whyCordon           = "log directories cannot be closed to new partitions yet"
 	whyMoves            = "replicas are not moved between log directories yet"

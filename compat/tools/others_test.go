@@ -129,11 +129,6 @@ var trials = map[string][]trial{
 		{"--renew --renew-time-period -1 --hmac eA== --command-config EMPTY", "does not support RENEW_DELEGATION_TOKEN"},
 		{"--expire --expiry-time-period -1 --hmac eA== --command-config EMPTY", "does not support EXPIRE_DELEGATION_TOKEN"},
 	},
-	"kafka-features | upgrade, downgrade, disable": {
-		{"upgrade --feature metadata.version=20", "does not support UPDATE_FEATURES"},
-		{"downgrade --feature metadata.version=19", "does not support UPDATE_FEATURES"},
-		{"disable --feature kraft.version", "does not support UPDATE_FEATURES"},
-	},
 	"kafka-share-consumer-perf-test |": {{"--topic TOPIC --num-records 1 --timeout 1000", "does not support SHARE_GROUP_HEARTBEAT"}},
 	"kafka-share-groups | --describe, --reset-offsets, --delete-offsets": {
 		{"--describe --group g", "does not support SHARE_GROUP_DESCRIBE"},
@@ -141,13 +136,7 @@ var trials = map[string][]trial{
 		{"--delete-offsets --group g --topic TOPIC", "does not support DELETE_SHARE_GROUP_OFFSETS"},
 	},
 	"kafka-streams-groups | --describe": {{"--describe --group g", "does not support STREAMS_GROUP_DESCRIBE"}},
-	"kafka-transactions | list, describe, abort": {
-		{"list", "does not support LIST_TRANSACTIONS"},
-		{"describe --transactional-id x", "type=TRANSACTION.*failed"},
-		{"abort --topic TOPIC --partition 0 --start-offset 0", "Could not find any open transactions"},
-	},
-	"kafka-transactions | forceTerminateTransaction": {{"forceTerminateTransaction --transactionalId x", "type=TRANSACTION.*failed"}},
-	"kafka-verifiable-share-consumer |":              {{"--topic TOPIC --group-id g --max-messages 1", "does not support SHARE_GROUP_HEARTBEAT"}},
+	"kafka-verifiable-share-consumer |": {{"--topic TOPIC --group-id g --max-messages 1", "does not support SHARE_GROUP_HEARTBEAT"}},
 }
 
 // tableRow is a row of the tools' table.

@@ -52,6 +52,7 @@ func newCore(partition int32, o *Options, m Machine) *core {
 // why the shard must be loaded again, nil if it need not.
 func (c *core) turn(now Time, leaderEpoch int32, events []Event) error {
 	c.epoch, c.checked, c.begun = leaderEpoch, false, 0
+	c.out.LeaderEpoch = leaderEpoch
 	for _, ev := range events {
 		c.begun++
 		if c.failed != nil {
@@ -82,6 +83,7 @@ func (c *core) handle(now Time, ev any) {
 // loaded tells the machine that the replay is over.
 func (c *core) loaded(now Time, leaderEpoch int32) error {
 	c.epoch, c.checked = leaderEpoch, false
+	c.out.LeaderEpoch = leaderEpoch
 	c.out.begin(now)
 	c.machine.Loaded(&c.out)
 	c.settle(now)

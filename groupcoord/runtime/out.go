@@ -12,7 +12,8 @@ type Done func(err error, out *Out)
 
 // Out collects what one call of the machine wants done. It is valid during that call only.
 type Out struct {
-	Now Time
+	Now         Time
+	LeaderEpoch int32 // of the partition: a transaction coordinator's epoch
 
 	timers  *timers
 	arena   []byte

@@ -106,6 +106,13 @@ func (r *Runtime) Notify(make func() Event) {
 	}
 }
 
+// Tell hands the shard of partition p an event of the broker's own, which is kept while the shard loads, or refuses it.
+func (r *Runtime) Tell(p int32, ev Event) {
+	if s := (*r.active.Load())[p]; s == nil || s.mail.notify(ev) != nil {
+		ev.Refuse(ErrNotCoordinator)
+	}
+}
+
 // Partitions returns the partitions that have a shard, loaded or loading.
 func (r *Runtime) Partitions() []int32 {
 	m := *r.active.Load()

@@ -1,0 +1,126 @@
+package broker
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// transact produces a record to each of some partitions in one transaction.
+func transact(t *testing.T, cl *kgo.Client, topic, value string, commit bool, partitions ...int32) error {
+	t.Helper()
+	if err := cl.BeginTransaction(); err != nil {
+		return err
+	}
+	var records []*kgo.Record
+	for _, p := range partitions {
+		records = append(records, &kgo.Record{Topic: topic, Partition: p, Value: []byte(value)})
+	}
+	if err := cl.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+		return err
+	}
+	return cl.EndTransaction(t.Context(), kgo.TransactionEndTry(commit))
+}
+
+// committed reads the values that a reader of committed records gets, n of them.
+func committed(t *testing.T, b *Broker, topic string, n int) (values []string) {
+	t.Helper()
+	cl := client(t, b, kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	defer cl.Close()
+	for len(values) < n {
+		fetches := cl.PollFetches(t.Context())
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) { values = append(values, string(r.Value)) })
+	}
+	slices.Sort(values)
+	return values
+}
+
+// Transactions of a producer commit and abort, in both protocols, and again after a restart; an older producer with the same
+// transactional id is fenced.
+func TestTransactions(t *testing.T) {
+	for _, level := range []int16{2, 1, 0} {
+		t.Run(fmt.Sprintf("transaction.version %d", level), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testTransactions(t, level) })
+		})
+	}
+}
+
+func testTransactions(t *testing.T, level int16) {
+	dir := t.TempDir()
+	b, stop := start(t, dir, "transaction.state.log.num.partitions=3")
+	admin := client(t, b)
+	if level < 2 {
+		if _, err := kadm.NewClient(admin).UpdateFeatures(t.Context(), false, kadm.FeatureUpdate{Feature: "transaction.version", MaxVersionLevel: level, UpgradeType: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	createTopic(t, admin, "t", 3, nil)
+	producer := func() *kgo.Client {
+		return client(t, b, kgo.TransactionalID("id"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	}
+	first := producer()
+	for i := range 6 {
+		if err := transact(t, first, "t", fmt.Sprint("first ", i), i%2 == 0, 0, 1, 2); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	second := producer()
+	if err := transact(t, second, "t", "second", true, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := transact(t, first, "t", "late", true, 1); err == nil {
+		t.Error("the first producer was not fenced")
+	}
+	first.Close()
+	want := []string{"first 0", "first 0", "first 0", "first 2", "first 2", "first 2", "first 4", "first 4", "first 4", "second"}
+	if got := committed(t, b, "t", 10); !slices.Equal(got, want) {
+		t.Errorf("committed %q", got)
+	}
+	admin.Close()
+	second.Close()
+	stop()
+	b, stop = start(t, dir, "transaction.state.log.num.partitions=3")
+	defer stop()
+	third := producer()
+	defer third.Close()
+	if err := transact(t, third, "t", "third", true, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := committed(t, b, "t", 11); got[10] != "third" {
+		t.Errorf("after the restart %q", got)
+	}
+}
+
+// A transaction whose producer falls silent is aborted when its time is over, and its records are never seen.
+func TestTransactionTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, stop := start(t, t.TempDir(), "transaction.state.log.num.partitions=3")
+		defer stop()
+		admin := client(t, b)
+		defer admin.Close()
+		createTopic(t, admin, "t", 1, nil)
+		cl := client(t, b, kgo.TransactionalID("id"), kgo.TransactionTimeout(30*time.Second))
+		defer cl.Close()
+		if err := cl.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("lost")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		produce(t, admin, "t", 1, 2)
+		if got := committed(t, b, "t", 1); !slices.Equal(got, []string{"1"}) { // waits for the abort
+			t.Errorf("committed %q", got)
+		}
+		if err := cl.EndTransaction(t.Context(), kgo.TryCommit); err == nil {
+			t.Error("a transaction that was aborted could be committed")
+		}
+	})
+}

@@ -1,0 +1,124 @@
+package txn
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gregor-broker/gregor/groupcoord/runtime"
+	"github.com/gregor-broker/gregor/groupcoord/schema"
+)
+
+// completeAgain is how long after a refusal it is tried again to write that a transaction is complete.
+const completeAgain = 100 * time.Millisecond
+
+// sendMarkers has the markers of a prepared transaction written. Its record is replicated.
+func (m *machine) sendMarkers(e *entry, out *runtime.Out) {
+	if !e.prepared() || e.unmarked != nil {
+		return
+	}
+	e.unmarked = map[partition]struct{}{}
+	var list []*marker
+	for _, t := range e.value.Topics {
+		for _, p := range t.Partitions {
+			e.unmarked[partition{t.Topic, p}] = struct{}{}
+			list = append(list, &marker{
+				life: m.life, id: e.id, partition: partition{t.Topic, p}, coordinatorEpoch: out.LeaderEpoch,
+				producerID: e.value.ProducerID, producerEpoch: e.value.ProducerEpoch,
+				commit: e.value.Status == schema.TxnPrepareCommit, version: int8(e.value.ClientVersion),
+			})
+		}
+	}
+	if len(list) == 0 {
+		m.complete(e, out)
+		return
+	}
+	m.sender.send(list)
+}
+
+// marked says that partitions have their markers, or are gone.
+type marked struct {
+	life          *life
+	id            string
+	producerID    int64
+	producerEpoch int16
+	partitions    []partition
+}
+
+// Refuse does nothing: whoever leads the partition next sends the markers again.
+func (*marked) Refuse(error) {}
+
+func (m *machine) marked(ev *marked, out *runtime.Out) {
+	e := m.entries[ev.id]
+	if ev.life != m.life || e == nil || e.unmarked == nil || e.value.ProducerID != ev.producerID || e.value.ProducerEpoch != ev.producerEpoch {
+		return
+	}
+	for _, p := range ev.partitions {
+		delete(e.unmarked, p)
+	}
+	if len(e.unmarked) == 0 {
+		m.complete(e, out)
+	}
+}
+
+// complete writes that every partition has its marker. If that cannot be written now it is tried again.
+func (m *machine) complete(e *entry, out *runtime.Out) {
+	if !e.prepared() || m.entries[e.id] != e {
+		return
+	}
+	status := schema.TxnCompleteCommit
+	if e.value.Status == schema.TxnPrepareAbort {
+		status = schema.TxnCompleteAbort
+	}
+	v := e.follow(status, out.Now.WallMs())
+	v.ProducerID, v.ProducerEpoch = identity(e.value)
+	v.NextProducerID, v.Topics = -1, []schema.TxnTopic{}
+	m.write(out, e, e.id, v, e.lastEpoch)
+	out.Then(func(err error, out *runtime.Out) {
+		if err != nil && e.prepared() && m.entries[e.id] == e {
+			m.log.Warn("a completed transaction cannot be noted now; trying again", zap.String("txn", e.id), zap.Error(err))
+			out.Set(&e.again, completeAgain)
+		}
+	})
+}
+
+// abortTimedOut aborts open transactions whose time is over. After TransactionCoordinator.abortTimedOutTransactions.
+func (m *machine) abortTimedOut(out *runtime.Out) {
+	out.Set(&m.timeouts, m.o.Config.AbortTimedOutInterval)
+	out.Split()
+	nowMs := out.Now.WallMs()
+	var aborted []*entry
+	for _, e := range m.ongoing {
+		if v := e.value; v.StartMs+int64(v.TimeoutMs) < nowMs {
+			m.log.Info("a transaction is aborted: its time is over", zap.String("txn", e.id), zap.Int64("producer_id", v.ProducerID),
+				zap.Int16("epoch", v.ProducerEpoch))
+			m.abort(e, out)
+			aborted = append(aborted, e)
+		}
+	}
+	if len(aborted) > 0 {
+		m.whenReplicated(out, func(out *runtime.Out) {
+			for _, e := range aborted {
+				m.sendMarkers(e, out)
+			}
+		})
+	}
+}
+
+// removeExpired forgets transactional ids that nobody has used for long.
+// After TransactionStateManager.removeExpiredTransactionalIds.
+func (m *machine) removeExpired(out *runtime.Out) {
+	out.Set(&m.expiry, m.o.Config.RemoveExpiredInterval)
+	out.Split()
+	before, n := out.Now.Wall.Add(-m.o.Config.IDExpiration).UnixMilli(), 0
+	for _, e := range m.entries {
+		if e.value.Status != schema.TxnOngoing && !e.prepared() && e.value.UpdateMs <= before {
+			m.key = schema.AppendTxnKey(m.key[:0], e.id)
+			out.Write(m.key, nil)
+			n++
+		}
+	}
+	if n > 0 {
+		m.log.Info("transactional ids expired", zap.Int("ids", n))
+	}
+}
