@@ -49,7 +49,7 @@ func (c *Cache) openIncremental(s *session, r *Request) (*Context, int16) {
 		s.mu.Unlock()
 		return nil, kerr.FetchSessionTopicIDError.Code
 	}
-	s.update(r.Partitions, r.Forgotten)
+	s.update(r.Partitions, r.Forgotten, r.Follower)
 	size := len(s.parts)
 	if size == 0 {
 		s.mu.Unlock()

@@ -194,6 +194,34 @@ func TestIncremental(t *testing.T) {
 	}
 }
 
+// TestFollowerIsToldAgain: a follower that truncated, or follows in another epoch, has not taken the high watermark it was told.
+func TestFollowerIsToldAgain(t *testing.T) {
+	c, _ := newTestCache()
+	ps := want(0)
+	ps[0].FetchOffset, ps[0].CurrentLeaderEpoch = 20, 3
+	open := func(id, epoch int32, changed []Partition) bool {
+		x, code := c.Open(&Request{SessionID: id, Epoch: epoch, Partitions: changed, Follower: true})
+		if code != 0 {
+			t.Fatalf("code %d", code)
+		}
+		results := []Result{{HighWatermark: 15}}
+		x.Finish(results)
+		return !results[0].Omit
+	}
+	x, _ := c.Open(&Request{Epoch: 0, Partitions: ps, Follower: true})
+	id, _ := x.Finish([]Result{{HighWatermark: 15, Always: true}})
+	for i, step := range []struct {
+		offset int64
+		epoch  int32
+		told   bool
+	}{{21, 3, false}, {15, 3, true}, {16, 3, false}, {16, 4, true}, {16, 4, true}, {17, 4, false}} {
+		ps[0].FetchOffset, ps[0].CurrentLeaderEpoch = step.offset, step.epoch
+		if got := open(id, int32(i)+1, ps); got != step.told {
+			t.Errorf("%+v: told %v", step, got)
+		}
+	}
+}
+
 func TestEmptiedSessionEnds(t *testing.T) {
 	c, _ := newTestCache()
 	id := start(t, c, want(0))

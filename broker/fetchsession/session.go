@@ -102,9 +102,15 @@ func (s *session) add(p *Partition, highWatermark, logStartOffset int64) {
 }
 
 // update applies a request: new partitions, changed ones, forgotten ones. The caller holds mu.
-func (s *session) update(changed []Partition, forgotten []Key) {
+//
+// A follower that names a partition without having got on begins anew, or had to truncate: it may not have taken the high
+// watermark that it was told last, and is told again. In Kafka it stays below until the next record comes.
+func (s *session) update(changed []Partition, forgotten []Key, follower bool) {
 	for i := range changed {
 		if c := s.parts[changed[i].Key]; c != nil {
+			if p := &changed[i]; follower && (p.FetchOffset <= c.FetchOffset || p.CurrentLeaderEpoch != c.CurrentLeaderEpoch) {
+				c.highWatermark = -1
+			}
 			c.Partition = changed[i]
 		} else {
 			s.add(&changed[i], -1, -1)
