@@ -74,6 +74,7 @@ func simulate(t *testing.T, seed uint64, trouble time.Duration) *simWorld {
 	w.pass(trouble)
 	w.chaos = false
 	w.repair()
+	w.resting = w.rand.IntN(3) == 0 // then nothing comes that would hide what was forgotten
 	w.pass(simPeace)
 	w.quiet()
 	if !t.Failed() {

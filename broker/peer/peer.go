@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -57,7 +58,24 @@ func New(o Options) *Client {
 
 // Do sends r, in the version that r has, and reads the answer into response. The answer's byte slices are valid until
 // the next Do. After an error it is not known whether the broker carried the request out.
+//
+// A connection that was used before and turns out to have ended meanwhile, as it lay idle or as the broker was started
+// again, is no error: the request is sent once more on a new one. What brokers ask of each other may be carried out twice.
 func (c *Client) Do(ctx context.Context, r kmsg.Request, response kmsg.Response) error {
+	used := c.conn != nil
+	err := c.do(ctx, r, response)
+	if used && ended(err) && ctx.Err() == nil {
+		err = c.do(ctx, r, response)
+	}
+	return err
+}
+
+// ended says whether an error is the end of a connection before the answer began.
+func ended(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
+}
+
+func (c *Client) do(ctx context.Context, r kmsg.Request, response kmsg.Response) error {
 	conn, err := c.connection(ctx)
 	if err != nil {
 		return err
@@ -138,7 +156,9 @@ func (c *Client) read(conn net.Conn) ([]byte, error) {
 			c.in = append(make([]byte, 0, from+n), c.in...)
 		}
 		c.in = c.in[:from+n]
-		if _, err := io.ReadFull(conn, c.in[from:]); err != nil {
+		if _, err := io.ReadFull(conn, c.in[from:]); err == io.EOF {
+			return nil, io.ErrUnexpectedEOF
+		} else if err != nil {
 			return nil, err
 		}
 	}

@@ -80,6 +80,43 @@ func TestClientConnectsAgainAfterAnError(t *testing.T) {
 	})
 }
 
+// TestIdleConnectionMayHaveEnded: the end of a connection that was used before costs nothing but another; that of a new one,
+// or in the middle of an answer, is an error.
+func TestIdleConnectionMayHaveEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var theirs []net.Conn
+		refuse := false
+		c := New(Options{ClientID: "1", RequestTimeout: 3 * time.Second, Clock: clock.System,
+			Dial: func(context.Context) (net.Conn, error) {
+				a, b := net.Pipe()
+				theirs = append(theirs, b)
+				if refuse {
+					_ = b.Close()
+				} else {
+					go other(b, int32(len(theirs)), 9)
+				}
+				return a, nil
+			}})
+		defer c.Close()
+		ask := func() (int32, error) {
+			var response kmsg.MetadataResponse
+			err := c.Do(t.Context(), metadata(), &response)
+			return response.ControllerID, err
+		}
+		for want := range int32(3) {
+			if got, err := ask(); err != nil || got != want+1 {
+				t.Errorf("connection %d, %v; want %d", got, err, want+1)
+			}
+			_ = theirs[want].Close()
+			synctest.Wait()
+		}
+		refuse = true
+		if _, err := ask(); err == nil || len(theirs) != 4 {
+			t.Errorf("%v after %d connections", err, len(theirs))
+		}
+	})
+}
+
 func TestDoEndsWithItsContextAndWithClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := NewNetwork(NetworkOptions{
