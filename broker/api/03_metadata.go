@@ -165,7 +165,7 @@ func find(image *metadata.Image, asked kmsg.MetadataRequestTopic, version int16)
 	if topic := image.Topic(*asked.Topic); topic != nil {
 		return topic, answer
 	}
-	if metadata.ValidTopicName(*asked.Topic) != nil {
+	if controller.ValidTopicName(*asked.Topic) != nil {
 		answer.ErrorCode = kerr.InvalidTopicException.Code
 	}
 	return nil, answer

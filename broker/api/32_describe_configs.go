@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"github.com/gregor-broker/gregor/broker/config"
-	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/wire/errcode"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -41,7 +41,7 @@ func (s *Services) describe(r kmsg.DescribeConfigsRequestResource) ([]config.Row
 	}
 	switch r.ResourceType {
 	case kmsg.ConfigResourceTypeTopic:
-		if err := metadata.ValidTopicName(r.ResourceName); err != nil {
+		if err := controller.ValidTopicName(r.ResourceName); err != nil {
 			return nil, err
 		}
 		if s.Metadata.Image().Topic(r.ResourceName) == nil {

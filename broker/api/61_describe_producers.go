@@ -1,7 +1,7 @@
 package api
 
 import (
-	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/wire/errcode"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -22,7 +22,7 @@ func serveDescribeProducers(s *Services, c *Call, request kmsg.Request) {
 	for _, asked := range r.Topics {
 		t := kmsg.NewDescribeProducersResponseTopic()
 		t.Topic = asked.Topic
-		err := metadata.ValidTopicName(asked.Topic)
+		err := controller.ValidTopicName(asked.Topic)
 		if err == nil && image.Topic(asked.Topic) == nil {
 			err = errUnknownPartition
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/wire/errcode"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -97,7 +98,7 @@ func (s *Services) topicPage(c *Call, image *metadata.Image, name string, first 
 	t := image.Topic(name)
 	if t == nil {
 		err := error(kerr.UnknownTopicOrPartition)
-		if bad := metadata.ValidTopicName(name); bad != nil {
+		if bad := controller.ValidTopicName(name); bad != nil {
 			err = bad
 		}
 		answer.ErrorCode = errcode.Of(err)

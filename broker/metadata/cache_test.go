@@ -3,14 +3,10 @@ package metadata
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/gregor-broker/gregor/log"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/gregor-broker/gregor/wire/errcode"
 )
 
 func update(topics ...kmsg.UpdateMetadataRequestTopicState) *kmsg.UpdateMetadataRequest {
@@ -72,19 +68,6 @@ func TestApplyDeletesAndRecreates(t *testing.T) {
 	gone = c.Apply(update(topicState("t", 8, led(0, leaderDuringDelete, 0))))
 	if len(gone) != 1 || c.Image().Topic("t") != nil || c.Image().TopicByID(log.TopicID{8}) != nil {
 		t.Errorf("the topic was not deleted: %v", gone)
-	}
-}
-
-func TestValidTopicName(t *testing.T) {
-	for _, name := range []string{"t", "A-b_c.9", "...", strings.Repeat("x", 249)} {
-		if err := ValidTopicName(name); err != nil {
-			t.Errorf("%q: %v", name, err)
-		}
-	}
-	for _, name := range []string{"", ".", "..", "a b", "ä", "a/b", strings.Repeat("x", 250)} {
-		if err := ValidTopicName(name); errcode.Of(err) != kerr.InvalidTopicException.Code {
-			t.Errorf("%q: %v, want INVALID_TOPIC_EXCEPTION", name, err)
-		}
 	}
 }
 
