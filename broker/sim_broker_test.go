@@ -95,7 +95,7 @@ func (b *simBroker) start() {
 		Known: func(topic string, partition int32) bool { return p.image.Image().Partition(topic, partition) != nil },
 
 		Following: &p.followers, BrokerEpoch: func() int64 { return p.control.epoch },
-		AliveBroker:    func(id int32) bool { return p.image.Image().Broker(id) != nil },
+		Online:         func(id int32, tp log.TopicPartition) bool { return p.image.Image().Online(id, tp.Topic, tp.Partition) },
 		AlterPartition: p.propose, ReplicaLagMax: simLag,
 	})
 	p.control.begin(p)

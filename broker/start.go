@@ -189,8 +189,10 @@ func (b *Broker) buildServices(context.Context) error {
 		OnLeader: b.leadershipChanged,
 		Join:     b.joiner.Join, VerifyTransactions: b.verifyTransactions,
 
-		BrokerEpoch:   func() int64 { return s.Controller.BrokerEpoch() },
-		AliveBroker:   func(id int32) bool { return s.Metadata.Image().Broker(id) != nil },
+		BrokerEpoch: func() int64 { return s.Controller.BrokerEpoch() },
+		Online: func(id int32, tp log.TopicPartition) bool {
+			return s.Metadata.Image().Online(id, tp.Topic, tp.Partition)
+		},
 		Peers:         func(id int32, clientID string) fetcher.Client { return b.peers.Client(id, clientID) },
 		NearReplica:   b.nearReplica(),
 		ReplicaLagMax: config.ReplicaLagTimeMax.Of(b.config),

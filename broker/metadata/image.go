@@ -100,6 +100,15 @@ func (i *Image) Partition(topic string, partition int32) *Partition {
 	return i.topics[topic].Partition(partition)
 }
 
+// Online says whether a broker lives and can serve its replica of a partition, as far as the controller has said.
+func (i *Image) Online(broker int32, topic string, partition int32) bool {
+	if i.brokers[broker] == nil {
+		return false
+	}
+	p := i.Partition(topic, partition)
+	return p == nil || !slices.Contains(p.Offline, broker)
+}
+
 // Partition returns a partition of t, or nil; t may be nil.
 func (t *Topic) Partition(partition int32) *Partition {
 	if t == nil || partition < 0 || int(partition) >= len(t.Partitions) || !t.Partitions[partition].Exists() {

@@ -46,6 +46,7 @@ type cluster struct {
 		version   int32 // partition epoch
 		isr       []int32
 		proposals int
+		offline   int32 // has no replica to serve
 	}
 }
 
@@ -104,7 +105,7 @@ func (c *cluster) newNode(id int32, fs *vfs.Mem) *node {
 		Pool:      func(fn func()) { n.pool.Go(fn) },
 		ConfigFor: n.configFor, MinISR: func(topic string) int { return max(1, n.minISR[topic]) },
 		Peers: n.peer, BrokerEpoch: func() int64 { return 100 + int64(id) },
-		AliveBroker:    func(broker int32) bool { return !c.isCut(broker, 0) },
+		Online:         func(broker int32, _ log.TopicPartition) bool { return !c.isCut(broker, 0) && !c.isOffline(broker) },
 		AlterPartition: n.alterPartition, ReplicaLagMax: clusterLag, Fetchers: 2,
 		DirFailed:   func(dir string, left int) { n.failed <- fmt.Sprintf("%s, %d left", dir, left) },
 		NearReplica: SameRack(func(broker int32) string { return c.racks[broker] }),
@@ -146,6 +147,18 @@ func (c *cluster) restartOn(id int32, disk func() *vfs.Mem) {
 	c.mu.Lock()
 	c.nodes[id] = n
 	c.mu.Unlock()
+}
+
+func (c *cluster) isOffline(id int32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.offline == id
+}
+
+func (c *cluster) setOffline(id int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.offline = id
 }
 
 func pair(a, b int32) [2]int32 { return [2]int32{min(a, b), max(a, b)} }

@@ -65,8 +65,9 @@ type Options struct {
 	Following Following
 	// BrokerEpoch is that of this broker's registration, -1 while it has none.
 	BrokerEpoch func() int64
-	// AliveBroker says whether a broker is registered, so that it may join an ISR.
-	AliveBroker func(id int32) bool
+	// Online says whether a broker is registered and has not lost its replica of a partition with a log directory, so that
+	// it may join the ISR.
+	Online func(broker int32, tp log.TopicPartition) bool
 	// AlterPartition proposes an ISR to the controller. It must not block, nor call done before it returns; done is
 	// called once, with the answer, as soon as there is one.
 	AlterPartition func(p insync.Proposal, done func(insync.Outcome))
@@ -154,8 +155,8 @@ func New(o Options) *Manager {
 	if o.VerifyTransactions == nil {
 		o.VerifyTransactions = func() bool { return true }
 	}
-	if o.AliveBroker == nil {
-		o.AliveBroker = func(int32) bool { return true }
+	if o.Online == nil {
+		o.Online = func(int32, log.TopicPartition) bool { return true }
 	}
 	o.ReplicaLagMax = cmp.Or(o.ReplicaLagMax, 30*time.Second)
 	o.Fetch.fill()

@@ -182,6 +182,8 @@ func (m *Manager) createLogs(changes []change) {
 		l := m.logs.Get(c.tp)
 		l.SetConfig(news[i].Config) // one found on disk may have been opened with another
 		c.p = &Partition{manager: m, tp: c.tp, id: c.id, log: l}
+		tp := c.tp
+		c.p.alive = func(broker int32) bool { return m.options.Online(broker, tp) }
 		c.p.minISR.Store(int32(m.options.MinISR(c.tp.Topic)))
 		c.isNew = true
 	}

@@ -21,6 +21,7 @@ type Partition struct {
 	id      log.TopicID
 	log     *log.Log
 	minISR  atomic.Int32
+	alive   func(broker int32) bool // Options.Online of this partition
 	writing sync.RWMutex
 	role    atomic.Pointer[role] // stored with mu held
 
@@ -114,7 +115,7 @@ func (p *Partition) env() insync.Env {
 	b := p.log.Bounds()
 	return insync.Env{
 		Now: p.manager.clock.Monotonic(), MaxLag: o.ReplicaLagMax, End: b.End, HighWatermark: b.HighWatermark,
-		MinISR: int(p.minISR.Load()), Alive: o.AliveBroker,
+		MinISR: int(p.minISR.Load()), Alive: p.alive,
 	}
 }
 

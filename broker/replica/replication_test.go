@@ -140,6 +140,25 @@ func TestDeadFollowerHoldsNothingUp(t *testing.T) {
 	})
 }
 
+// TestOfflineReplicaIsNotProposed: the controller would refuse one that it has said to be offline.
+func TestOfflineReplicaIsNotProposed(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		c.setOffline(3)
+		c.elect(1, 1, 2)
+		c.nodes[1].mustProduce("a")
+		c.settle()
+		if got := c.isr(); !slices.Equal(got, []int32{1, 2}) || c.mu.proposals != 0 {
+			t.Errorf("the ISR is %v after %d proposals", got, c.mu.proposals)
+		}
+		c.setOffline(0)
+		c.nodes[1].mustProduce("b")
+		c.settle()
+		if got := c.isr(); !slices.Equal(got, []int32{1, 2, 3}) {
+			t.Errorf("when it is back, the ISR is %v", got)
+		}
+	})
+}
+
 // TestLostProposal: while the controller is away the maximal ISR holds, and the proposal is not repeated on its own.
 func TestLostProposal(t *testing.T) {
 	inCluster(t, 2, func(c *cluster) {

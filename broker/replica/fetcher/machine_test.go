@@ -192,6 +192,17 @@ func TestBackoffGrows(t *testing.T) {
 	if s := m.Next(now); s.Wait != time.Second/32 {
 		t.Errorf("after a success it begins anew: %v", s.Wait)
 	}
+	for range 3 {
+		m.Fetched(now, nil, errors.New("connection reset"))
+	}
+	m.Add(assign(1, newReplica(3, 0)))
+	if s := m.Next(now); s.Request == nil {
+		t.Errorf("it rests, although the controller has just said that the leader's broker lives: %v", s.Wait)
+	}
+	m.Fetched(now, nil, errors.New("connection reset"))
+	if s := m.Next(now); s.Wait != time.Second/32 {
+		t.Errorf("after an assignment it begins anew: %v", s.Wait)
+	}
 }
 
 // listed answers a ListOffsets with one offset for everything.
