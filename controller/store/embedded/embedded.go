@@ -75,7 +75,52 @@ type batch struct {
 
 // Open opens or creates the file. It fails in words when another process holds the file or a newer gregor wrote it.
 func Open(path string, o Options) (*Store, error) {
-	_, statErr := os.Stat(path)
+	s, err := open(path, o)
+	if errors.Is(err, os.ErrNotExist) {
+		if err = create(path, o); err == nil {
+			s, err = open(path, o)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	go s.run()
+	return s, nil
+}
+
+// newSuffix is of a file that is being made.
+const newSuffix = ".new"
+
+// create makes an empty file whole: a crash leaves it or none, and never one that no start can read.
+func create(path string, o Options) error {
+	if err := os.Remove(path + newSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path+newSuffix, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	s, err := open(path+newSuffix, o)
+	if err != nil {
+		return err
+	}
+	if err := s.db.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(path+newSuffix, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// open opens a file that is there; it may be empty.
+func open(path string, o Options) (*Store, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 100 * time.Millisecond, FreelistType: bbolt.FreelistMapType, InitialMmapSize: initialMap})
 	if err != nil {
 		return nil, openError(path, err)
@@ -84,14 +129,8 @@ func Open(path string, o Options) (*Store, error) {
 	if err := s.load(path); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	if errors.Is(statErr, os.ErrNotExist) {
-		if err := syncDir(filepath.Dir(path)); err != nil {
-			return nil, errors.Join(err, db.Close())
-		}
-	}
 	s.state.ephemeral = map[string]tree.Record{}
 	s.session = s.state.zxid + 1
-	go s.run()
 	return s, nil
 }
 

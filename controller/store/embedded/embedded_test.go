@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(t testing.TB, path string) *Store {
+func opened(t testing.TB, path string) *Store {
 	t.Helper()
 	s, err := Open(path, Options{Clock: clock.System})
 	if err != nil {
@@ -34,12 +34,12 @@ func open(t testing.TB, path string) *Store {
 func TestPassesTheSuite(t *testing.T) {
 	storetest.Suite(t, func(t *testing.T) storetest.Harness {
 		path := filepath.Join(t.TempDir(), "metadata")
-		s := open(t, path)
+		s := opened(t, path)
 		return storetest.Harness{Store: s, Reopen: func() store.Store {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			return open(t, path)
+			return opened(t, path)
 		}}
 	})
 }
@@ -65,7 +65,7 @@ func copyOf(t *testing.T, path string) string {
 
 func TestCommittedNodesOutliveTheProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "metadata")
-	s := open(t, path)
+	s := opened(t, path)
 	ctx := context.Background()
 	for i := range 20 {
 		ops := []store.Op{store.Create(fmt.Sprintf("/n%d", i), []byte{byte(i)}, store.Persistent)}
@@ -76,7 +76,7 @@ func TestCommittedNodesOutliveTheProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s = open(t, copyOf(t, path))
+	s = opened(t, copyOf(t, path))
 	nodes, err := s.Read(ctx, store.Req{Path: "/", Kind: store.Children}, store.Req{Path: "/ephemeral"}, store.Req{Path: "/n19"})
 	if err != nil || len(nodes[0].Children) != 20 || nodes[1].Exists || nodes[2].Data[0] != 19 {
 		t.Errorf("after a crash: %+v, %v", nodes, err)
@@ -84,7 +84,7 @@ func TestCommittedNodesOutliveTheProcess(t *testing.T) {
 }
 
 func TestConcurrentCommitsShareSyncs(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "metadata"))
+	s := opened(t, filepath.Join(t.TempDir(), "metadata"))
 	before := s.db.Stats()
 	const callers = 64
 	var wg sync.WaitGroup
@@ -121,7 +121,7 @@ func clockTick() <-chan struct{} {
 }
 
 func TestEphemeralCommitsNeedNoSync(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "metadata"))
+	s := opened(t, filepath.Join(t.TempDir(), "metadata"))
 	id := func() int {
 		tx, err := s.db.Begin(false)
 		if err != nil {
@@ -142,7 +142,7 @@ func TestEphemeralCommitsNeedNoSync(t *testing.T) {
 func TestOpenRefusesInWords(t *testing.T) {
 	dir := t.TempDir()
 	newer := filepath.Join(dir, "newer")
-	s := open(t, newer)
+	s := opened(t, newer)
 	err := s.db.Update(func(tx *bbolt.Tx) error {
 		return tx.Bucket(metaBucket).Put(formatKey, binary.BigEndian.AppendUint64(nil, format+1))
 	})
@@ -150,7 +150,7 @@ func TestOpenRefusesInWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := filepath.Join(dir, "used")
-	open(t, used)
+	opened(t, used)
 	garbage := filepath.Join(dir, "garbage")
 	if err := os.WriteFile(garbage, []byte(strings.Repeat("garbage ", 2000)), 0o600); err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestOpenRefusesInWords(t *testing.T) {
 
 func BenchmarkCreate10000(b *testing.B) {
 	for b.Loop() {
-		s := open(b, filepath.Join(b.TempDir(), "metadata"))
+		s := opened(b, filepath.Join(b.TempDir(), "metadata"))
 		var txns []store.Txn
 		s.Commit(context.Background(), store.Create("/p", nil, store.Persistent))
 		for i := range 10000 {
