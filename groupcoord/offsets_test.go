@@ -335,8 +335,12 @@ func TestUnknownRecordsAreLeft(t *testing.T) {
 func FuzzApply(f *testing.F) {
 	f.Add(offsetRecord("g", 1).Key, offsetRecord("g", 1).Value)
 	f.Add(schema.AppendGroupKey(nil, "g"), (&schema.GroupValue{ProtocolType: "consumer", Members: []schema.Member{{ID: "m"}}}).Append(nil, 3))
+	current := schema.CurrentValue{Epoch: 3, Assigned: []schema.TopicPartitions{{Partitions: []int32{1, 0}, Epochs: []int32{3, 2}}}}
+	f.Add(schema.AppendConsumerKey(nil, schema.ConsumerCurrent, "g", "m"), current.Append(nil))
+	f.Add(schema.AppendConsumerKey(nil, schema.ConsumerGroup, "g", ""), schema.ConsumerGroupValue{Epoch: 1}.Append(nil))
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		s := DefaultSettings()
+		s.Kafka4 = true
 		m := newMachine(&Options{Config: s, Metadata: topics{}}, nopLogger, newUUID)
 		m.Apply(&runtime.Record{Key: key, Value: value, ProducerID: -1})
 		m.Apply(&runtime.Record{Key: key, Value: value, ProducerID: 4})

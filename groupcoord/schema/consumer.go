@@ -227,11 +227,11 @@ func DecodeConsumerMemberValue(value []byte) (v *ConsumerMemberValue, version in
 	return v, version, r.done()
 }
 
-// classic reads a nullable ClassicMember.
+// classic reads a nullable ClassicMember: 0 stands for null, 1 before one that is present.
 func (r *reader) classic(b []byte) *ClassicMember {
 	inner := &reader{src: b}
 	defer func() { r.bad = r.bad || inner.bad }()
-	if present := inner.take(1); present == nil || present[0] == 0xff {
+	if present := inner.uvarint(); present == 0 {
 		return nil
 	}
 	c := &ClassicMember{SessionTimeoutMs: inner.int32()}

@@ -64,7 +64,7 @@ func (v *ConsumerMemberValue) Append(dst []byte) []byte {
 	dst = appendInt32(dst, v.RebalanceTimeoutMs)
 	dst = appendNullableString(dst, v.Assignor, true)
 	if v.Classic == nil {
-		return append(dst, 0)
+		return append(dst, 1, 0, 1, 0) // Kafka writes the null out
 	}
 	classic := v.Classic.append(nil)
 	dst = appendUvarint(append(dst, 1, 0), len(classic))

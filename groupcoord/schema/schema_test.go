@@ -12,7 +12,7 @@ import (
 )
 
 // each calls f with the records of a segment of __consumer_offsets that a real broker wrote.
-func each(t *testing.T, file string, f func(r record.Record)) {
+func each(t testing.TB, file string, f func(r record.Record)) {
 	t.Helper()
 	buf, err := os.ReadFile(file)
 	if err != nil {
