@@ -2,6 +2,7 @@ package txn
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -192,23 +193,16 @@ func (m *machine) fence(ev *initProducerID, e *entry, out *runtime.Out) {
 	})
 }
 
-// abort writes that an open transaction is aborted from here, and not by its producer, whose epoch is over: it never gets the new one.
-// In the second protocol that is raised twice, as Kafka does: to fence, and because every end of a transaction raises it.
+// abort writes that an open transaction is aborted from here, and not by its producer, whose epoch is over. In the second protocol
+// that very producer may go on with the new one, if it asks before another does.
 func (m *machine) abort(e *entry, out *runtime.Out) {
 	v, last := e.follow(schema.TxnPrepareAbort, out.Now.WallMs()), int16(-1)
-	raise(v)
 	v.ClientVersion = 0
 	if m.o.Version() >= second {
-		last = v.ProducerEpoch
-		raise(v)
-		v.ClientVersion = second
+		v.ClientVersion, last = second, v.ProducerEpoch
 	}
-	m.write(out, e, e.id, v, last)
-}
-
-// raise raises the epoch where there is one left.
-func raise(v *schema.TxnValue) {
-	if v.ProducerEpoch <= exhausted {
+	if v.ProducerEpoch < math.MaxInt16 {
 		v.ProducerEpoch++
 	}
+	m.write(out, e, e.id, v, last)
 }
