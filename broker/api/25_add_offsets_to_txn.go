@@ -1,7 +1,9 @@
 package api
 
 import (
+	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/groupcoord/runtime"
 	"github.com/gregor-broker/gregor/groupcoord/schema"
 	"github.com/gregor-broker/gregor/groupcoord/txn"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -23,12 +25,16 @@ func serveAddOffsetsToTxn(s *Services, c *Call, request kmsg.Request) {
 		response.ErrorCode = c.Code(err)
 		c.Reply(response)
 	}
-	p := s.Groups.PartitionFor(r.Group)
-	if p < 0 {
-		answer(errCoordinatorNotYet)
+	add := func(p int32) {
+		a := txn.Addition{ID: r.TransactionalID, ProducerID: r.ProducerID, Epoch: r.ProducerEpoch,
+			Topics: []schema.TxnTopic{{Topic: metadata.ConsumerOffsets, Partitions: []int32{p}}}}
+		s.Transactions.AddPartitions(a, func(_ []schema.TxnTopic, err error) { answer(err) })
+	}
+	if p := s.Groups.PartitionFor(r.Group); p >= 0 {
+		add(p)
 		return
 	}
-	a := txn.Addition{ID: r.TransactionalID, ProducerID: r.ProducerID, Epoch: r.ProducerEpoch,
-		Topics: []schema.TxnTopic{{Topic: metadata.ConsumerOffsets, Partitions: []int32{p}}}}
-	s.Transactions.AddPartitions(a, func(_ []schema.TxnTopic, err error) { answer(err) })
+	s.autoCreate([]string{metadata.ConsumerOffsets}, func(map[string]int16) {
+		add(runtime.PartitionFor(r.Group, int32(config.OffsetsTopicPartitions.Of(s.Config.Now()))))
+	})
 }
