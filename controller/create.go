@@ -224,6 +224,7 @@ func (m *Machine) created(c *creation) {
 	t := c.t
 	delete(m.reign.creating, t.name)
 	m.reign.add(t)
+	m.watchLater(t)
 	m.announce(znode.Topics+"/"+t.name, c.configs, true)
 	t.hasDir = c.states != nil
 	if c.states != nil {

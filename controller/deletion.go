@@ -392,6 +392,7 @@ func (m *Machine) deletePaths(t *topic, paths []string) {
 // removed forgets a topic that is gone from the store.
 func (m *Machine) removed(t *topic) {
 	m.log.Info("topic deleted", zap.String("topic", t.name))
+	m.unwatch(t)
 	m.reign.remove(t)
 	m.announce(znode.Topics+"/"+t.name, nil, false)
 	m.release(t)

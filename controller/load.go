@@ -99,6 +99,7 @@ func (m *Machine) loadStates(topics []*topic, then func()) {
 			nodes = nodes[len(t.parts):]
 			if m.reign.topics[t.name] == nil {
 				m.reign.add(t)
+				m.watchLater(t)
 			}
 		}
 		then()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gregor-broker/gregor/controller/store"
@@ -149,6 +150,8 @@ func (m *Machine) changed(e Changed) {
 		m.preferredNodeChanged()
 	case e.Path == znode.ReassignPath:
 		m.reassignNodeChanged()
+	case strings.HasPrefix(e.Path, znode.TopicsPath+"/"):
+		m.topicNodeChanged(strings.TrimPrefix(e.Path, znode.TopicsPath+"/"))
 	default: // /brokers/ids and what is below it
 		m.brokersChanged()
 	}

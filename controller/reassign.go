@@ -258,9 +258,10 @@ func (m *Machine) releaseMove(v *move) {
 
 // edit is a change of a topic's node.
 type edit struct {
-	t     *topic
-	apply func(*znode.Topic) []stateWrite // changes what the node should say; states that must change with it, of partitions that are idle
-	done  func(error)                     // called once. nil: what apply made is in the node, or the topic is being deleted
+	t      *topic
+	apply  func(*znode.Topic) []stateWrite // changes what the node should say; states that must change with it, of partitions that are idle
+	always bool                            // write, whatever apply changed
+	done   func(error)                     // called once. nil: what apply made is in the node, or the topic is being deleted
 }
 
 // editTopic changes a topic's node, one change at a time.
@@ -278,7 +279,7 @@ func (m *Machine) editTopic(e *edit) {
 	z.Adding, z.Removing = cloneMap(z.Adding), cloneMap(z.Removing)
 	states := e.apply(&z)
 	data := z.Encode()
-	if len(states) == 0 && string(data) == string(t.node().Encode()) {
+	if !e.always && len(states) == 0 && string(data) == string(t.node().Encode()) {
 		e.done(nil)
 		return
 	}

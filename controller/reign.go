@@ -32,14 +32,16 @@ type reign struct {
 
 	// strays are replicas that were reassigned away from a broker which has not said yet that their data is gone.
 	strays       map[int32]map[ref]struct{}
-	reassignNode bool // /admin/reassign_partitions is there and has been read
+	unwatched    []*topic // whose nodes will be watched
+	reassignNode bool     // /admin/reassign_partitions is there and has been read
 }
 
 // retry is the state of readings that changes ask for.
 type retry struct {
-	brokers, brokersAgain bool // being read; changed meanwhile
-	topics                bool // will be read
-	trim, trimAgain       bool // the old node of reassignments is being written; changed meanwhile
+	brokers, brokersAgain bool            // being read; changed meanwhile
+	topics                bool            // will be read
+	nodes                 map[string]bool // topics whose nodes will be read
+	trim, trimAgain       bool            // the old node of reassignments is being written; changed meanwhile
 }
 
 // broker is a registered broker.
@@ -63,6 +65,7 @@ type topic struct {
 	growing  bool            // a commit of the topic's node is under way
 	deletion *deletion       // not nil: to be removed
 	gone     bool            // removed
+	watched  bool            // its node is
 	awaits   []*awaiting     // who waits for its leaders
 	queue    []func()        // what waits for the end of growing
 }
@@ -130,6 +133,9 @@ func (m *Machine) resign() {
 	for _, id := range r.brokerIDs() {
 		m.do(Unwatch{znode.BrokerPath(id), store.Data})
 		m.do(Drop{id})
+	}
+	for _, name := range r.topicNames() {
+		m.unwatch(r.topics[name])
 	}
 	m.setActive(-1)
 	for _, run := range r.early {

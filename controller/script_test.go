@@ -180,6 +180,11 @@ func (s *script) play(words []string) {
 		if _, err := s.fake.Client().Commit(ctx, op); err != nil {
 			s.t.Fatal(err)
 		}
+	case "set": // somebody else writes: path data
+		op := store.Set(words[1], []byte(strings.Join(words[2:], " ")), store.AnyVersion)
+		if _, err := s.fake.Client().Commit(ctx, op); err != nil {
+			s.t.Fatal(err)
+		}
 	case "usurp": // another controller takes over
 		other := s.fake.Client()
 		epoch, _ := other.Read(ctx, store.Req{Path: znode.ControllerEpochPath}, store.Req{Path: znode.ControllerPath})

@@ -59,6 +59,7 @@ func (m *Machine) compareTopics(listed, marked []string) {
 				fresh = append(fresh, n)
 			case t != nil && !n.Exists && !t.gone && t.deletion == nil:
 				m.log.Warn("a topic was removed from the metadata store by somebody else", zap.String("topic", t.name))
+				m.unwatch(t)
 				r.remove(t)
 			}
 		}
