@@ -390,7 +390,7 @@ func (c *simControl) do(a controller.Action) {
 		})
 	case controller.Commit:
 		c.there.send(func() {
-			outcomes := c.client.CommitEach(ctx, a.Txns)
+			outcomes := c.client.CommitEach(store.Within(ctx, a.Session), a.Txns)
 			p.w.facts.states()
 			c.back.send(func() { p.run(func() { c.post(controller.CommitDone{ID: a.ID, Outcomes: outcomes}) }) })
 		})

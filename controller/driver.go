@@ -165,7 +165,7 @@ func (d *driver) do(a Action) {
 			d.post(ReadDone{a.ID, nodes, err})
 		})
 	case Commit:
-		d.wg.Go(func() { d.post(CommitDone{a.ID, d.o.Store.CommitEach(d.ctx, a.Txns)}) })
+		d.wg.Go(func() { d.post(CommitDone{a.ID, d.o.Store.CommitEach(store.Within(d.ctx, a.Session), a.Txns)}) })
 	case Send:
 		p := d.peers[a.Broker]
 		if p == nil {

@@ -75,10 +75,12 @@ type Read struct {
 	Reqs []store.Req
 }
 
-// Commit is any number of commits that do not depend on each other.
+// Commit is any number of commits that do not depend on each other, decided in a session: in a later one they are to fail
+// (store.Within). Session 0: whichever there is.
 type Commit struct {
-	ID   uint64
-	Txns []store.Txn
+	ID      uint64
+	Session int64
+	Txns    []store.Txn
 }
 
 // Send gives an order to a broker, after the ones before it have been answered.

@@ -206,7 +206,11 @@ func (m *Machine) read(s scope, reqs []store.Req, run func([]store.Node)) {
 
 // commit hands the outcomes to run as they are.
 func (m *Machine) commit(s scope, txns []store.Txn, run func([]store.Outcome)) {
-	m.do(Commit{m.expect(s, func(e Event) { run(e.(CommitDone).Outcomes) }), txns})
+	session := m.session
+	if s == always {
+		session = 0
+	}
+	m.do(Commit{m.expect(s, func(e Event) { run(e.(CommitDone).Outcomes) }), session, txns})
 }
 
 // outcome is what became of a commit of the reign.

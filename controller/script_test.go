@@ -278,7 +278,7 @@ func (s *script) do(a Action) {
 		nodes, err := s.client.Read(ctx, a.Reqs...)
 		s.mail = append(s.mail, ReadDone{a.ID, nodes, err})
 	case Commit:
-		out := s.client.CommitEach(ctx, a.Txns)
+		out := s.client.CommitEach(store.Within(ctx, a.Session), a.Txns)
 		for i, txn := range a.Txns {
 			say("commit%s", showOutcome(out[i].Err))
 			for _, op := range txn {

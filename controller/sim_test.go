@@ -154,7 +154,7 @@ func (b *simBroker) do(a Action) {
 	case Commit:
 		b.later(func() {
 			before := b.s.fake.Dump()
-			out := b.client.CommitEach(ctx, a.Txns)
+			out := b.client.CommitEach(store.Within(ctx, a.Session), a.Txns)
 			b.s.transitions(before, a.Txns, out)
 			b.later(func() { b.post(CommitDone{a.ID, out}) })
 		})

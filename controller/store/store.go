@@ -40,7 +40,7 @@ type Store interface {
 	Read(ctx context.Context, reqs ...Req) ([]Node, error)
 
 	// Commit applies all ops or none, in order, each seeing the ones before it. A failure by a rule of the tree is an
-	// *OpError that names the op. ErrUnknown: all or none were applied, and nobody can say which.
+	// *OpError that names the op. ErrUnknown: all or none were applied, and nobody can say which. See Within for the session.
 	Commit(ctx context.Context, ops ...Op) ([]Result, error)
 
 	// CommitEach applies commits that have nothing to do with each other, each as Commit does, and reports one outcome each.
@@ -61,6 +61,20 @@ type Store interface {
 
 	// Close ends the session: its ephemeral nodes vanish.
 	Close() error
+}
+
+type sessionKey struct{}
+
+// Within returns a context for commits that were decided in a session and shall not slip into the next one: there they fail
+// with ErrSessionExpired. Session 0 means any.
+func Within(ctx context.Context, session int64) context.Context {
+	return context.WithValue(ctx, sessionKey{}, session)
+}
+
+// Belongs says whether a commit with this context may be made in a session. It is for implementations.
+func Belongs(ctx context.Context, session int64) bool {
+	wanted, _ := ctx.Value(sessionKey{}).(int64)
+	return wanted == 0 || wanted == session
 }
 
 // Kind is what a read asks for and what a watch looks at.

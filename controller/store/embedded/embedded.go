@@ -221,6 +221,9 @@ func (s *Store) Commit(ctx context.Context, ops ...store.Op) ([]store.Result, er
 // Once queued it does not stop for ctx: a local sync is not worth an unknown outcome.
 func (s *Store) CommitEach(ctx context.Context, txns []store.Txn) []store.Outcome {
 	b := &batch{txns: txns, outcomes: make([]store.Outcome, len(txns)), done: make(chan struct{})}
+	if !store.Belongs(ctx, s.Session()) {
+		return b.fail(store.ErrSessionExpired)
+	}
 	select {
 	case s.queue <- b:
 	case <-s.closing:

@@ -208,6 +208,9 @@ func (c *Client) commit(ctx context.Context, ops []store.Op) (store.Outcome, []f
 	if err := cmp.Or(ctx.Err(), c.usable()); err != nil {
 		return store.Outcome{Err: err}, nil
 	}
+	if !store.Belongs(ctx, c.mu.session) {
+		return store.Outcome{Err: store.ErrSessionExpired}, nil
+	}
 	fault := NoFault
 	if f.OnCommit != nil {
 		fault = f.OnCommit(c, ops)

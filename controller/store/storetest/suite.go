@@ -47,6 +47,7 @@ func Suite(t *testing.T, open func(t *testing.T) Harness) {
 		{"reopen", testReopen},
 		{"second client", testOther},
 		{"expiry", testExpire},
+		{"decided in another session", testWithin},
 		{"closed", testClosed},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
@@ -457,6 +458,26 @@ func testExpire(t *testing.T, h Harness) {
 	shows(t, s, "/e", "", -1)
 	shows(t, s, "/p", "", 0)
 	commit(t, s, store.Create("/e", nil, store.Ephemeral))
+}
+
+// testWithin: what was decided in one session does not happen in another.
+func testWithin(t *testing.T, h Harness) {
+	s := h.Store
+	commit(t, s, node("/a"))
+	other, own := store.Within(context.Background(), s.Session()+1), store.Within(context.Background(), s.Session())
+	if _, err := s.Commit(other, node("/b")); !errors.Is(err, store.ErrSessionExpired) {
+		t.Errorf("in another session: %v", err)
+	}
+	for _, o := range s.CommitEach(other, []store.Txn{{node("/b")}, {store.Set("/a", []byte("x"), 0)}}) {
+		if !errors.Is(o.Err, store.ErrSessionExpired) {
+			t.Errorf("one of several in another session: %v", o.Err)
+		}
+	}
+	shows(t, s, "/b", "", -1)
+	shows(t, s, "/a", "", 0)
+	if _, err := s.Commit(own, node("/b")); err != nil {
+		t.Errorf("in the session in which it was decided: %v", err)
+	}
 }
 
 func testClosed(t *testing.T, h Harness) {

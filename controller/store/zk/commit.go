@@ -36,6 +36,9 @@ func (s *Store) Commit(ctx context.Context, ops ...store.Op) ([]store.Result, er
 func (s *Store) CommitEach(ctx context.Context, txns []store.Txn) []store.Outcome {
 	outcomes := make([]store.Outcome, len(txns))
 	in, err := s.present()
+	if err == nil && !store.Belongs(ctx, in.id()) {
+		err = store.ErrSessionExpired
+	}
 	if err != nil {
 		for i := range outcomes {
 			outcomes[i].Err = err

@@ -7,7 +7,8 @@
 //
 // How a session ends: a server tells the library that the session has expired. The library would now open a new one and send
 // what is queued there; so a connection object serves one session only. When it hears of the expiry it refuses to dial, the
-// Store tells who watches the session, and then opens another object. A call belongs to the session in which it began.
+// Store tells who watches the session, and then opens another object. A call belongs to the session in which it began,
+// a commit to the one in which it was decided (store.Within).
 //
 // How a watch lives: ZooKeeper's fire once. One that has fired is armed again first, then notify is called; so a reader that
 // looks after notify sees everything before, and what comes later fires again. After a reconnect every watch is called.
