@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/gregor-broker/gregor/groupcoord/memlog"
 	"github.com/gregor-broker/gregor/log/record"
@@ -315,6 +318,38 @@ func TestStatesOfAShard(t *testing.T) {
 			t.Errorf("partitions %v", p)
 		}
 	})
+}
+
+// When the internal topic is deleted its shards are told a moment later than they notice: that is no error. A disk that fails is.
+func TestEndOfAPartitionIsNoError(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		level zapcore.Level
+	}{
+		{kerr.UnknownTopicOrPartition, zap.InfoLevel}, {fmt.Errorf("append: %w", kerr.NotLeaderForPartition), zap.InfoLevel},
+		{errors.New("disk"), zap.ErrorLevel}, {errFault, zap.ErrorLevel},
+	} {
+		core, logged := observer.New(zap.InfoLevel)
+		synctest.Test(t, func(t *testing.T) {
+			b := &bench{log: memlog.New()}
+			b.Runtime = New(Options{
+				Log: b.log, Clock: clock.System, Logger: zap.New(core), Patience: 5 * time.Second,
+				Machine: func(int32) Machine {
+					return &store{values: map[string]string{}, pending: map[int64]map[string]string{}}
+				},
+			})
+			b.log.FailReplay(c.err)
+			b.Elected(0, 1)
+			synctest.Wait()
+			b.Resigned(0, 2)
+			if err := b.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		if lines := logged.FilterMessageSnippet("cannot load").All(); len(lines) != 1 || lines[0].Level != c.level {
+			t.Errorf("%v: %+v", c.err, lines)
+		}
+	}
 }
 
 // A fault of the machine costs the shard its state, not the broker its life. Builds with invariants let it through.

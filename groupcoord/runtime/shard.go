@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/gregor-broker/gregor/log/record"
 	"github.com/gregor-broker/gregor/wire/clock"
@@ -87,7 +89,7 @@ func (s *shard) run() {
 		c, err := s.load()
 		if err != nil {
 			if !errors.Is(err, errLeaving) {
-				s.log.Error("cannot load the coordinator's partition, will try again", zap.Error(err))
+				s.log.Log(severity(err), "cannot load the coordinator's partition, will try again", zap.Error(err))
 			}
 			continue
 		}
@@ -98,11 +100,22 @@ func (s *shard) run() {
 			failures = -1
 		}
 		if err != nil {
-			s.log.Error("the coordinator drops its state and reads its partition again", zap.Error(err))
+			s.log.Log(severity(err), "the coordinator drops its state and reads its partition again", zap.Error(err))
 			s.mail.shut(ErrLoading)
 		}
 		c.drop(s.now(), ErrNotCoordinator)
 	}
+}
+
+// severity is how bad an error of the log is: that the leadership or the whole topic is gone, of which the shard has not been
+// told yet, is in order.
+func severity(err error) zapcore.Level {
+	for _, ended := range []error{kerr.UnknownTopicOrPartition, kerr.NotLeaderForPartition, kerr.FencedLeaderEpoch} {
+		if errors.Is(err, ended) {
+			return zap.InfoLevel
+		}
+	}
+	return zap.ErrorLevel
 }
 
 // backoff is how long to wait before a replay after so many failures without a success: a disk that takes no appends must not
