@@ -45,7 +45,7 @@ fuzz: ## every fuzz target for FUZZTIME (default 5m)
 	@FUZZTIME=$(FUZZTIME) compat/run/test fuzz
 
 soak: build ## produce while one broker, then three are broken, each for SOAK (default 30m); nothing acknowledged may be lost
-	GREGOR_COMPAT=1 GREGOR_SOAK=$(SOAK) $(GO) test -p 1 -count=1 -timeout 0 -v -run TestSoak ./compat/datadir ./compat/cluster
+	GREGOR_COMPAT=1 GREGOR_SOAK=$(SOAK) $(GO) test -p 1 -count=1 -timeout 0 -v -run TestSoak ./compat/datadir ./compat/cluster ./compat/txn
 
 lint: ## gofmt, go vet for three platforms, and our own rules
 	@compat/run/test lint
