@@ -79,3 +79,50 @@ func TestConsumerGroups(t *testing.T) {
 type printed struct{ out harness.Output }
 
 func (p *printed) Error() string { return "it printed:\n" + p.out.String() }
+
+// TestConsumerProtocolGroups: the tools of 4.4 show a group of the consumer protocol (KIP-848), and 4.4's formatters its records.
+func TestConsumerProtocolGroups(t *testing.T) {
+	harness.Need(t, "java")
+	b := harness.Shared(t)
+	if b.Kind == harness.Kafka39 {
+		t.Skip("3.9 in ZooKeeper mode has no groups of the consumer protocol")
+	}
+	tools := harness.JavaTools(t, harness.V44)
+	topic, group := name("nextgen"), name("nextgen-group")
+	harness.CreateTopic(t, b, topic, 2)
+	lines := produceLines(t, b, tools, topic, 10)
+	read := tools.Run(t, "kafka-console-consumer", "--bootstrap-server", b.Addr, "--topic", topic, "--group", group, "--from-beginning",
+		"--command-property", "group.protocol=consumer", "--max-messages", "10", "--timeout-ms", "60000")
+	for _, line := range lines {
+		wantMatch(t, read, "^"+line+"$")
+	}
+	run := func(args ...string) harness.Output {
+		return tools.Run(t, "kafka-consumer-groups", append([]string{"--bootstrap-server", b.Addr}, args...)...)
+	}
+	wantMatch(t, run("--describe", "--group", group, "--state", "--verbose"), group+`.*uniform\s+Empty\s+\d+\s+\d+\s+0`)
+	wantMatch(t, run("--describe", "--group", group), group+`\s+`+topic+`\s+0\s+\d+`)
+
+	member := harness.Client(t, b, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()), kgo.ClientID("franz"))
+	ctx := harness.Context(t, time.Minute)
+	go member.PollFetches(ctx)
+	harness.Eventually(t, time.Minute, func() error {
+		if out := run("--describe", "--group", group, "--state"); !matches(out, `uniform\s+Stable\s+1`) {
+			return &printed{out}
+		}
+		return nil
+	})
+	wantMatch(t, run("--list", "--type", "consumer"), `^`+group+`\s+[Cc]onsumer`)
+	if out := run("--list", "--type", "classic"); strings.Contains(out.Stdout, group) {
+		t.Errorf("the group is listed as classic:\n%s", out.Stdout)
+	}
+	wantMatch(t, tools.Run(t, "kafka-groups", "--bootstrap-server", b.Addr, "--list", "--consumer"), `^`+group+`\s+Consumer\s+consumer`)
+	wantMatch(t, run("--describe", "--group", group, "--members", "--verbose"), group+`\s+\S+\s+/127\.0\.0\.1\s+franz\s+2\s+\d+\s+`+topic+`:0,1\s+\d+\s+`+topic+`:0,1`)
+
+	dump := tools.Run(t, "kafka-dump-log", "--offsets-decoder", "--files", strings.Join(offsetsLogs(t, b), ","))
+	for _, kind := range []string{"3", "5", "6", "7", "8"} {
+		wantMatch(t, dump, `"type":"`+kind+`".*"groupId":"`+group+`"`)
+	}
+	if strings.Contains(dump.String(), "Failed to decode") {
+		t.Errorf("records that cannot be decoded:\n%.3000s", dump)
+	}
+}

@@ -114,20 +114,26 @@ func TestDumpOffsets(t *testing.T) {
 		harness.CreateTopic(t, b, topic, 1)
 		produceLines(t, b, tools, topic, 5)
 		tools.Run(t, "kafka-console-consumer", "--bootstrap-server", b.Addr, "--topic", topic, "--group", group, "--from-beginning", "--max-messages", "5", "--timeout-ms", "30000")
-		var logs []string
-		for _, dir := range b.DataDirs {
-			found, err := filepath.Glob(filepath.Join(dir, "__consumer_offsets-*", "*.log"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, log := range found {
-				if info, err := os.Stat(log); err == nil && info.Size() > 0 {
-					logs = append(logs, log)
-				}
-			}
-		}
-		out := tools.Run(t, "kafka-dump-log", "--offsets-decoder", "--files", strings.Join(logs, ","))
+		out := tools.Run(t, "kafka-dump-log", "--offsets-decoder", "--files", strings.Join(offsetsLogs(t, b), ","))
 		wantMatch(t, out, `"type":"1".*"group":"`+group+`".*"topic":"`+topic+`".*"offset":5`,
 			`"type":"2".*"group":"`+group+`".*"protocolType":"consumer"`)
 	})
+}
+
+// offsetsLogs returns the segments of __consumer_offsets that hold anything.
+func offsetsLogs(t *testing.T, b *harness.Broker) []string {
+	t.Helper()
+	var logs []string
+	for _, dir := range b.DataDirs {
+		found, err := filepath.Glob(filepath.Join(dir, "__consumer_offsets-*", "*.log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, log := range found {
+			if info, err := os.Stat(log); err == nil && info.Size() > 0 {
+				logs = append(logs, log)
+			}
+		}
+	}
+	return logs
 }
