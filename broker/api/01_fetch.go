@@ -6,6 +6,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/fetchsession"
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/purgatory"
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/wire/fetchenc"
@@ -46,7 +47,7 @@ const fewPartitions = 64
 // read but at the ends of logs. Of what it finds, the network layer sends without waiting what is in the page cache.
 func fetchReady(s *Services, request kmsg.Request) bool {
 	r := request.(*kmsg.FetchRequest)
-	n := s.Sessions.Partitions(r.SessionID)
+	n := s.Sessions.Pending(r.SessionID)
 	for i := range r.Topics {
 		n += len(r.Topics[i].Partitions)
 	}
@@ -94,9 +95,37 @@ func serveFetch(s *Services, c *Call, request kmsg.Request) {
 		c.replyFetch(&fetchenc.Response{ErrorCode: code})
 		return
 	}
-	f := &fetching{services: s, call: c, session: x, wanted: x.Partitions()}
-	f.entries = fetchEntries(s.Metadata.Image(), r.Version, f.wanted)
-	s.Replicas.Fetch(s.fetchParams(c, r, replicaID), f.entries, f.answer)
+	f := &fetching{services: s, call: c, session: x}
+	f.resolve()
+	params := s.fetchParams(c, r, replicaID)
+	if x.Standing() {
+		params.Standing = &replica.Standing{Changes: x.Changes().(*purgatory.List), More: f.more, Looked: x.Looked}
+	}
+	s.Replicas.Fetch(params, f.entries, f.answer)
+}
+
+// resolve makes entries of the partitions that the session wants and that have none yet.
+func (f *fetching) resolve() {
+	known := len(f.entries)
+	f.wanted = f.session.Partitions()
+	news := fetchEntries(f.services.Metadata.Image(), f.call.Version, f.wanted[known:])
+	if f.session.Standing() {
+		for i := range news {
+			news[i].Place = f.session.Place(known + i)
+		}
+	}
+	if known == 0 {
+		f.entries = news
+	} else {
+		f.entries = append(f.entries, news...)
+	}
+}
+
+// more is replica.Standing.More.
+func (f *fetching) more() (entries []replica.FetchEntry, touched []int) {
+	touched = f.session.More()
+	f.resolve()
+	return f.entries, touched
 }
 
 // fetchRefused is the answer to a request that makes no sense as a whole.
@@ -125,6 +154,9 @@ func sessionRequest(r *kmsg.FetchRequest, follower bool) *fetchsession.Request {
 	q := &fetchsession.Request{
 		SessionID: r.SessionID, Epoch: r.SessionEpoch, ByID: r.Version >= fetchByID, Follower: follower,
 		Partitions: make([]fetchsession.Partition, 0, n),
+	}
+	if follower && r.SessionEpoch == 0 {
+		q.Changes = new(purgatory.List) // it is for a session that stands
 	}
 	for i := range r.Topics {
 		t := &r.Topics[i]

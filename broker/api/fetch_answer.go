@@ -31,6 +31,7 @@ func (f *fetching) answer(results []replica.FetchResult) {
 		told[i] = fetchsession.Result{
 			RecordBytes: r.Records.Size(), HighWatermark: r.HighWatermark, LogStartOffset: r.LogStartOffset,
 			Code: f.call.Code(r.Err), Always: r.Diverging != nil || r.Preferred != replica.NoPreference,
+			Settled: r.Settled,
 		}
 	}
 	var response fetchenc.Response

@@ -122,7 +122,15 @@ func (c *Cache) Partitions(id int32) int {
 	return 0
 }
 
-// All says whether holds is true of every partition of a session, as it was last asked for; true if there is none. holds
+// Pending returns how many partitions of a session the next Fetch will look at besides those that it names.
+func (c *Cache) Pending(id int32) int {
+	if s := c.get(id); s != nil && s.standing != nil {
+		return len(s.standing.pending())
+	}
+	return c.Partitions(id)
+}
+
+// All says whether holds is true of every partition that Pending counts, as it was last asked for; true if there is none. holds
 // must not call the cache, nor change or keep what it is given.
 func (c *Cache) All(id int32, holds func(*Partition) bool) bool {
 	s := c.get(id)
@@ -131,6 +139,14 @@ func (c *Cache) All(id int32, holds func(*Partition) bool) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.standing != nil {
+		for _, p := range s.standing.pending() {
+			if !holds(&p.part.Partition) {
+				return false
+			}
+		}
+		return true
+	}
 	for e := s.list.next; e != &s.list; e = e.next {
 		if !holds(&e.Partition) {
 			return false

@@ -9,6 +9,8 @@ type Request struct {
 	Follower         bool
 	Partitions       []Partition
 	Forgotten        []Key
+	// Changes makes a session that begins with this request stand, if it is a follower's: see Place.
+	Changes Notifier
 }
 
 // Context is one Fetch on its way. It is owned by whoever serves the request.
@@ -19,7 +21,9 @@ type Context struct {
 	create   bool     // make a session of the answer
 	byID     bool
 	follower bool
+	changes  Notifier
 	wanted   []Partition
+	places   []*Place // of wanted, where the session stands
 }
 
 // Open finds out what a Fetch wants. A code other than 0 is the whole answer: FETCH_SESSION_ID_NOT_FOUND,
@@ -28,7 +32,7 @@ func (c *Cache) Open(r *Request) (*Context, int16) {
 	if r.Epoch == epochInitial || r.Epoch == epochFinal {
 		c.remove(r.SessionID)
 		x := &Context{
-			cache: c, create: r.Epoch == epochInitial, byID: r.ByID, follower: r.Follower, wanted: unique(r.Partitions),
+			cache: c, create: r.Epoch == epochInitial, byID: r.ByID, follower: r.Follower, wanted: unique(r.Partitions), changes: r.Changes,
 		}
 		return x, 0
 	}
@@ -57,8 +61,14 @@ func (c *Cache) openIncremental(s *session, r *Request) (*Context, int16) {
 		return &Context{cache: c, wanted: unique(r.Partitions)}, 0
 	}
 	s.epoch = nextEpoch(s.epoch)
-	x := &Context{cache: c, session: s, epoch: s.epoch, wanted: s.wanted()}
+	x := &Context{cache: c, session: s, epoch: s.epoch}
+	if s.standing == nil {
+		x.wanted = s.wanted()
+	}
 	s.mu.Unlock()
+	if s.standing != nil {
+		x.More()
+	}
 	c.touch(s.id, size)
 	return x, 0
 }
@@ -96,6 +106,9 @@ func (x *Context) Finish(results []Result) (sessionID int32, code int16) {
 		return NoSession, 0
 	}
 	return x.cache.create(x.follower, x.byID, len(results), func(s *session) {
+		if x.follower && x.changes != nil {
+			s.standing = newStanding(x.changes)
+		}
 		for i := range results {
 			r := &results[i]
 			s.add(&x.wanted[i], r.HighWatermark, r.LogStartOffset)
@@ -108,7 +121,14 @@ func (x *Context) finishIncremental(results []Result) (int32, int16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.epoch != x.epoch {
+		if s.standing != nil {
+			s.standing.touchAll(x.places) // what it looked at is for the other Fetch to tell
+		}
 		return s.id, kerr.InvalidFetchSessionEpoch.Code
+	}
+	if s.standing != nil {
+		x.finishStanding(results)
+		return s.id, 0
 	}
 	for i := range results {
 		s.finish(&x.wanted[i].Key, &results[i])

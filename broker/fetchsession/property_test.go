@@ -4,7 +4,10 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // broker is a model of partitions: how much was appended, trimmed, and whether reading fails.
@@ -36,7 +39,8 @@ type known struct {
 }
 
 // TestIncrementalEqualsFull drives a session through random changes; after each answer the client must know what a
-// full fetch of everything would have told it, and with a small budget everything must be read in the end.
+// full fetch of everything would have told it, and with a small budget everything must be read in the end. So it is with a session
+// that stands, whose places are touched where something changes.
 func TestIncrementalEqualsFull(t *testing.T) {
 	rounds := 200
 	if *seedFlag != 0 {
@@ -47,7 +51,10 @@ func TestIncrementalEqualsFull(t *testing.T) {
 		if seed == 0 {
 			seed = rand.Uint64()
 		}
-		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { incrementalEqualsFull(t, rand.New(rand.NewPCG(seed, 0))) }) {
+		if !t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			incrementalEqualsFull(t, rand.New(rand.NewPCG(seed, 0)), false)
+			incrementalEqualsFull(t, rand.New(rand.NewPCG(seed, 0)), true)
+		}) {
 			t.Logf("replay: go test ./broker/fetchsession -run TestIncrementalEqualsFull -seed %d", seed)
 		}
 	}
@@ -55,13 +62,15 @@ func TestIncrementalEqualsFull(t *testing.T) {
 
 var seedFlag = flag.Uint64("seed", 0, "replay the property test with this seed")
 
-func incrementalEqualsFull(t *testing.T, r *rand.Rand) {
+func incrementalEqualsFull(t *testing.T, r *rand.Rand, stands bool) {
 	c, _ := newTestCache()
 	b := &broker{}
 	client := map[Key]*known{}
 	var id, epoch int32
 	asked := map[Key]Partition{} // what the session was told last
+	places := map[Key]*Place{}
 	for step := range 60 {
+		before := *b
 		for i := range b.end {
 			if r.IntN(3) == 0 {
 				b.end[i] += int64(r.IntN(4))
@@ -76,7 +85,16 @@ func incrementalEqualsFull(t *testing.T, r *rand.Rand) {
 		if step > 40 { // let the client catch up
 			b.fails = [6]bool{}
 		}
-		req := Request{SessionID: id, Epoch: epoch}
+		for i := range b.end {
+			changed := b.end[i] != before.end[i] || b.start[i] != before.start[i] || b.fails[i] != before.fails[i]
+			if p := places[key(int32(i))]; p != nil && changed {
+				p.Touch()
+			}
+		}
+		req := Request{SessionID: id, Epoch: epoch, Follower: stands}
+		if stands {
+			req.Changes = new(counted)
+		}
 		for i := range b.end {
 			k := key(int32(i))
 			switch {
@@ -105,10 +123,23 @@ func incrementalEqualsFull(t *testing.T, r *rand.Rand) {
 		if code != 0 {
 			t.Fatalf("step %d: code %d", step, code)
 		}
-		if len(x.Partitions()) != len(client) {
+		if len(x.Partitions()) != len(client) && !x.Standing() {
 			t.Fatalf("step %d: the session has %v, the client %d partitions", step, partitions(x), len(client))
 		}
 		rs := b.read(x.Partitions(), 3)
+		looked := map[Key]bool{}
+		for i, p := range x.Partitions() {
+			looked[p.Key] = true
+			rs[i].Settled = rs[i].Code == 0 && p.FetchOffset == b.end[p.Partition]
+			if x.Standing() {
+				places[p.Key] = x.Place(i)
+			}
+		}
+		for k, kn := range client {
+			if n := k.Partition; !looked[k] && (kn.code != 0 || b.fails[n] || kn.offset != b.end[n] || kn.highWatermark != b.end[n] || kn.start != b.start[n]) {
+				t.Fatalf("step %d: partition %d was not looked at; the client knows %+v", step, n, *kn)
+			}
+		}
 		id, _ = x.Finish(rs)
 		epoch = nextEpoch(epoch)
 		for i, p := range x.Partitions() {
@@ -125,6 +156,76 @@ func incrementalEqualsFull(t *testing.T, r *rand.Rand) {
 				t.Fatalf("step %d: the client knows %+v, a full fetch would have said %+v", step, *kn, full)
 			}
 		}
+	}
+}
+
+// counted counts what it is told.
+type counted int
+
+func (c *counted) Notify() { *c++ }
+
+// TestStanding: a Fetch looks at what is new, named, unsettled or touched, and at what is touched while it waits.
+func TestStanding(t *testing.T) {
+	c, _ := newTestCache()
+	told := new(counted)
+	x, _ := c.Open(&Request{Follower: true, Changes: told, Partitions: want(0, 1, 2)})
+	if x.Standing() {
+		t.Fatal("a session stands that is not there yet")
+	}
+	id, _ := x.Finish(make([]Result, 3))
+	settled := func(n int) []Result {
+		rs := make([]Result, n)
+		for i := range rs {
+			rs[i].Settled = true
+		}
+		return rs
+	}
+	var places []*Place
+	look := func(epoch int32, r Request, wanted ...int32) *Context {
+		t.Helper()
+		r.SessionID, r.Epoch, r.Follower = id, epoch, true
+		if n := c.Pending(id); n > len(wanted) {
+			t.Errorf("%d are pending, %v wanted", n, wanted)
+		}
+		x, code := c.Open(&r)
+		if code != 0 || !slices.Equal(partitions(x), wanted) || !x.Standing() {
+			t.Fatalf("code %d; looks at %v, want %v", code, partitions(x), wanted)
+		}
+		return x
+	}
+	x = look(1, Request{}, 0, 1, 2)
+	for i := range 3 {
+		places = append(places, x.Place(i))
+	}
+	x.Looked(7)
+	rs := settled(3)
+	rs[2].Settled = false
+	x.Finish(rs)
+	x = look(2, Request{Partitions: want(0)}, 2, 0)
+	places[1].Touch()
+	places[1].Touch()
+	places[2].Touch()
+	if *told != 2 {
+		t.Errorf("it was told %d times", *told)
+	}
+	if touched := x.More(); !slices.Equal(touched, []int{0, 2}) || !slices.Equal(partitions(x), []int32{2, 0, 1}) {
+		t.Errorf("touched are %v of %v", touched, partitions(x))
+	}
+	x.Looked(9)
+	x.Finish(settled(3))
+	stale := look(3, Request{})
+	places[0].Touch()
+	stale.More()
+	x = look(4, Request{Forgotten: []Key{key(1)}}) // the client did not wait
+	if _, code := stale.Finish(settled(1)); code != kerr.InvalidFetchSessionEpoch.Code {
+		t.Errorf("the overtaken Fetch ends with %d", code)
+	}
+	if touched := x.More(); len(touched) != 1 || x.Place(0) != places[0] {
+		t.Error("what an overtaken Fetch saw is lost")
+	}
+	x.Looked(20)
+	if places[1].Touch() || !places[0].Touch() || places[1].LastFetch() != 9 || places[0].LastFetch() != 20 {
+		t.Errorf("the last fetches are %d and %d", places[0].LastFetch(), places[1].LastFetch())
 	}
 }
 

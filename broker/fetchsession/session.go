@@ -45,6 +45,8 @@ type Result struct {
 	LogStartOffset int64
 	Code           int16
 	Always         bool // answered even if nothing changed: a preferred replica or a diverging epoch
+	// Settled says that the next Fetch need not look at the partition unless its Place is touched. Only where the session stands.
+	Settled bool
 
 	Omit bool // set by Finish: leave the partition out of the response
 }
@@ -57,6 +59,8 @@ type session struct {
 	epoch int32 // that the next request must have
 	parts map[Key]*cached
 	list  cached // ring: next is the first, prev the last
+
+	standing *standing // of a follower's session, else nil
 }
 
 // cached is a partition in a session.
@@ -65,6 +69,7 @@ type cached struct {
 	highWatermark  int64 // as last answered; -1 after an error, so that its end is answered
 	logStartOffset int64
 	next, prev     *cached
+	place          *Place // where the session stands
 }
 
 func newSession(id int32, byID bool, size int) *session {
@@ -99,6 +104,10 @@ func (s *session) add(p *Partition, highWatermark, logStartOffset int64) {
 	c := &cached{Partition: *p, highWatermark: highWatermark, logStartOffset: logStartOffset}
 	s.parts[p.Key] = c
 	s.append(c)
+	if s.standing != nil {
+		c.place = &Place{standing: s.standing, part: c}
+		s.standing.touchAll([]*Place{c.place})
+	}
 }
 
 // update applies a request: new partitions, changed ones, forgotten ones. The caller holds mu.
@@ -112,6 +121,11 @@ func (s *session) update(changed []Partition, forgotten []Key, follower bool) {
 				c.highWatermark = -1
 			}
 			c.Partition = changed[i]
+			if s.standing != nil {
+				// A follower that was told to begin anew with a partition has not taken the answer that was on its way.
+				c.highWatermark = -1
+				s.standing.touchAll([]*Place{c.place})
+			}
 		} else {
 			s.add(&changed[i], -1, -1)
 		}
@@ -120,6 +134,9 @@ func (s *session) update(changed []Partition, forgotten []Key, follower bool) {
 		if c := s.parts[k]; c != nil {
 			delete(s.parts, k)
 			s.unlink(c)
+			if c.place != nil {
+				c.place.leave()
+			}
 		}
 	}
 }
@@ -139,6 +156,11 @@ func (s *session) finish(k *Key, r *Result) {
 	if c == nil {
 		return // forgotten by a later request, which has a later epoch, so this cannot be; answer it then
 	}
+	s.note(c, r)
+}
+
+// note is finish for a partition that is there.
+func (s *session) note(c *cached, r *Result) {
 	answer := r.RecordBytes > 0 || r.Always || r.Code != 0
 	if c.highWatermark != r.HighWatermark {
 		c.highWatermark = r.HighWatermark

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gregor-broker/gregor/broker/fetchsession"
 	"github.com/gregor-broker/gregor/broker/peer"
+	"github.com/gregor-broker/gregor/broker/purgatory"
 	"github.com/gregor-broker/gregor/broker/replica/fetcher"
 	"github.com/gregor-broker/gregor/broker/replica/insync"
 	"github.com/gregor-broker/gregor/log"
@@ -268,7 +269,7 @@ func (n *node) serve(conn net.Conn) {
 
 func (n *node) fetch(r *kmsg.FetchRequest) *kmsg.FetchResponse {
 	response := kmsg.NewPtrFetchResponse()
-	q := &fetchsession.Request{SessionID: r.SessionID, Epoch: r.SessionEpoch, ByID: true, Follower: true}
+	q := &fetchsession.Request{SessionID: r.SessionID, Epoch: r.SessionEpoch, ByID: true, Follower: true, Changes: new(purgatory.List)}
 	for _, t := range r.Topics {
 		for _, p := range t.Partitions {
 			q.Partitions = append(q.Partitions, fetchsession.Partition{
@@ -286,24 +287,40 @@ func (n *node) fetch(r *kmsg.FetchRequest) *kmsg.FetchResponse {
 	if response.ErrorCode = code; code != 0 {
 		return response
 	}
-	wanted := x.Partitions()
-	entries := make([]FetchEntry, len(wanted))
-	for i, w := range wanted {
-		entries[i] = FetchEntry{
-			Topic: "t", TopicID: w.ID, Partition: w.Partition, CurrentLeaderEpoch: w.CurrentLeaderEpoch, LastFetchedEpoch: w.LastFetchedEpoch,
-			MaxBytes: int(w.MaxBytes), Offset: w.FetchOffset, LogStart: w.LogStartOffset,
+	var entries []FetchEntry
+	more := func() {
+		for _, w := range x.Partitions()[len(entries):] {
+			e := FetchEntry{
+				Topic: "t", TopicID: w.ID, Partition: w.Partition, CurrentLeaderEpoch: w.CurrentLeaderEpoch, LastFetchedEpoch: w.LastFetchedEpoch,
+				MaxBytes: int(w.MaxBytes), Offset: w.FetchOffset, LogStart: w.LogStartOffset,
+			}
+			if x.Standing() {
+				e.Place = x.Place(len(entries))
+			}
+			entries = append(entries, e)
 		}
 	}
-	answered := make(chan []FetchResult, 1)
-	n.Manager.Fetch(FetchParams{
+	more()
+	params := FetchParams{
 		ReplicaID: r.ReplicaState.ID, MaxWait: time.Duration(r.MaxWaitMillis) * time.Millisecond, MinBytes: int(r.MinBytes), MaxBytes: int(r.MaxBytes),
-	}, entries, func(rs []FetchResult) { answered <- rs })
+	}
+	if x.Standing() {
+		params.Standing = &Standing{Changes: x.Changes().(*purgatory.List), Looked: x.Looked, More: func() ([]FetchEntry, []int) {
+			touched := x.More()
+			more()
+			return entries, touched
+		}}
+	}
+	answered := make(chan []FetchResult, 1)
+	n.Manager.Fetch(params, entries, func(rs []FetchResult) { answered <- rs })
 	results := <-answered
+	wanted := x.Partitions()
 	told := make([]fetchsession.Result, len(results))
 	for i := range results {
 		f := &results[i]
 		told[i] = fetchsession.Result{
 			RecordBytes: f.Records.Size(), HighWatermark: f.HighWatermark, LogStartOffset: f.LogStartOffset, Code: errcode.Of(f.Err), Always: f.Diverging != nil,
+			Settled: f.Settled,
 		}
 	}
 	response.SessionID, response.ErrorCode = x.Finish(told)

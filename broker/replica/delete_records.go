@@ -69,7 +69,7 @@ func (m *Manager) deleteRecords(e *DeleteEntry) DeleteResult {
 	if err != nil {
 		return DeleteResult{Err: err, LowWatermark: -1}
 	}
-	p.fetches.Notify() // one that waits below the new start waits in vain
+	p.happened() // one that waits below the new start waits in vain
 	return DeleteResult{LowWatermark: -1, partition: p, start: start}
 }
 

@@ -34,6 +34,8 @@ type FetchParams struct {
 	RefuseZstdTopics bool
 	// Gone says that the client is no longer there, so that waiting can end. May be nil.
 	Gone func() bool
+	// Standing is set for a follower whose session stands; the entries then have Places.
+	Standing *Standing
 
 	at    time.Duration // monotonic time of arrival
 	first bool          // this is the first look, which tells how far a follower is
@@ -50,6 +52,7 @@ type FetchEntry struct {
 	Offset             int64
 	LogStart           int64 // a follower's
 	Err                error // already refused, for this reason
+	Place              Place // where the partition tells that something happened to it; nil where the session does not stand
 
 	partition *Partition // once looked up
 	told      int64      // log start at the first look
@@ -65,6 +68,7 @@ type FetchResult struct {
 	Records        payload.Part     // its file is to be released by the receiver
 	Diverging      *EpochEnd        // the client's records end differently: it must truncate
 	Preferred      int32            // broker from which the client should read instead; NoPreference
+	Settled        bool             // the next Fetch need not look unless the entry's Place is touched
 }
 
 // NoPreference is the preferred replica where the client is at the right one.
@@ -85,18 +89,30 @@ type EpochEnd struct {
 // with the results, at once or later. It owns entries until then.
 func (m *Manager) Fetch(p FetchParams, entries []FetchEntry, done func([]FetchResult)) {
 	results := make([]FetchResult, len(entries))
-	if t := m.options.SendThrottle; t != nil && p.ReplicaID >= 0 && t.Any() {
-		done = countThrottled(t, entries, done)
-	}
 	p.at = m.clock.Monotonic()
 	p.first = true
 	answer := m.read(&p, entries, results, nil)
 	p.first = false
-	if answer || p.MaxWait <= 0 {
-		done(results)
-		return
+	if p.Standing != nil {
+		p.Standing.Looked(p.at)
+		answer = answer && len(entries) > 0 // with none there is something to wait for all the same
 	}
-	m.park(&p, entries, results, done)
+	switch {
+	case answer || p.MaxWait <= 0:
+		m.answer(&p, entries, results, done)
+	case p.Standing != nil:
+		m.parkStanding(&p, entries, results, done)
+	default:
+		m.park(&p, entries, results, done)
+	}
+}
+
+// answer ends a Fetch.
+func (m *Manager) answer(p *FetchParams, entries []FetchEntry, results []FetchResult, done func([]FetchResult)) {
+	if t := m.options.SendThrottle; t != nil && p.ReplicaID >= 0 && t.Any() {
+		countThrottled(t, entries, results)
+	}
+	done(results)
 }
 
 // CanReadNow says whether a partition can be read at offset, by whoever, without waiting for a disk.
@@ -154,6 +170,9 @@ func (m *Manager) readOne(p *FetchParams, e *FetchEntry, maxBytes int, minOne bo
 			return err
 		}
 	}
+	if e.Place != nil {
+		e.partition.places.add(e.Place) // before the look, so that what comes after it is told
+	}
 	role, err := e.allowed(p)
 	if err != nil {
 		return err
@@ -184,6 +203,9 @@ func (m *Manager) readOne(p *FetchParams, e *FetchEntry, maxBytes int, minOne bo
 	}
 	if p.ReplicaID >= 0 && p.first {
 		x := insync.Fetch{Offset: e.Offset, LogStart: e.LogStart, LeaderEnd: got.End, At: p.at}
+		if e.Place != nil {
+			x.Beat = e.Place
+		}
 		if err := e.partition.fetchedBy(p.ReplicaID, e.CurrentLeaderEpoch, &x); err != nil {
 			if got.Part.File != nil {
 				got.Part.File.Release()
@@ -199,6 +221,7 @@ func (m *Manager) readOne(p *FetchParams, e *FetchEntry, maxBytes int, minOne bo
 		got.Part = payload.Part{}
 	}
 	r.HighWatermark, r.LastStable, r.LogStartOffset, r.Records = got.HighWatermark, got.Stable, got.Start, got.Part
+	r.Settled = e.settled(p, got.End)
 	if p.Committed {
 		r.Aborted = []log.AbortedTxn{}
 		if got.Part.Size() > 0 {

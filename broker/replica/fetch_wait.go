@@ -104,7 +104,7 @@ func (o *fetchOp) Finish(bool) {
 		o.mu.Unlock()
 	}
 	o.manager.read(&o.params, o.entries, o.results, changed)
-	o.done(o.results)
+	o.manager.answer(&o.params, o.entries, o.results, o.done)
 }
 
 // waiting returns how much of the partition could be answered now, or that an answer other than bytes is due.

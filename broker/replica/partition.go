@@ -32,6 +32,7 @@ type Partition struct {
 	}
 
 	fetches purgatory.List // wait for more bytes, or the end of the leadership
+	places  places         // in followers' standing sessions
 	acks    purgatory.List // wait for the high watermark, or the end of the leadership
 	starts  purgatory.List // wait for the low watermark, or the end of the leadership
 	watched watchers       // the coordinators'
@@ -89,8 +90,14 @@ func (p *Partition) advance() {
 // moved wakes who waits for the high watermark.
 func (p *Partition) moved() {
 	p.acks.Notify()
-	p.fetches.Notify()
+	p.happened()
 	p.watched.notify(p)
+}
+
+// happened wakes who fetches, after anything that may change what a Fetch is answered.
+func (p *Partition) happened() {
+	p.fetches.Notify()
+	p.places.touch()
 }
 
 // moveHighWatermark is advance without waking anybody.

@@ -100,7 +100,7 @@ func (p *Partition) appended() {
 		p.acks.Notify()
 		p.watched.notify(p)
 	}
-	p.fetches.Notify()
+	p.happened()
 }
 
 // append checks and appends one entry.

@@ -14,18 +14,15 @@ func (m *Manager) holdsBack(p *FetchParams, e *FetchEntry, r *role) bool {
 		!slices.Contains(r.isr, p.ReplicaID) && t.Exceeded()
 }
 
-// countThrottled has done count what is sent of throttled replicas, in sync or not.
-func countThrottled(t fetcher.Throttle, entries []FetchEntry, done func([]FetchResult)) func([]FetchResult) {
-	return func(results []FetchResult) {
-		bytes := 0
-		for i := range results {
-			if e := &entries[i]; t.Throttled(e.Topic, e.Partition) {
-				bytes += results[i].Records.Size()
-			}
+// countThrottled counts what is sent of throttled replicas, in sync or not.
+func countThrottled(t fetcher.Throttle, entries []FetchEntry, results []FetchResult) {
+	bytes := 0
+	for i := range results {
+		if e := &entries[i]; t.Throttled(e.Topic, e.Partition) {
+			bytes += results[i].Records.Size()
 		}
-		if bytes > 0 {
-			t.Record(bytes)
-		}
-		done(results)
+	}
+	if bytes > 0 {
+		t.Record(bytes)
 	}
 }

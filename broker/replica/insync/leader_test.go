@@ -139,6 +139,32 @@ func TestShrink(t *testing.T) {
 	}
 }
 
+// beat is when a follower came last.
+type beat time.Duration
+
+func (b *beat) LastFetch() time.Duration { return time.Duration(*b) }
+
+// TestBeat: a follower whose fetches are not told one by one is caught up for as long as it comes.
+func TestBeat(t *testing.T) {
+	l := leader(1, 2)
+	b := beat(5)
+	l.Fetched(2, &Fetch{Offset: 20, LeaderEnd: 20, At: 5, Beat: &b})
+	b = beat(10 * lag)
+	e := at(10*lag+lag/2, 21, 20)
+	if isr := l.Shrink(&e); isr != nil {
+		t.Errorf("one that came half a limit ago leaves: %v", isr)
+	}
+	e.Now += lag
+	if isr := l.Shrink(&e); !slices.Equal(isr, []int32{1}) {
+		t.Errorf("one that comes no more stays: %v", isr)
+	}
+	l.fetch(2, 20, 21, 10*lag+1) // told: what the beat said is kept, what it says from now on does not count
+	b = beat(20 * lag)
+	if got := l.Followers()[0].SinceCaughtUp(11 * lag); got != lag {
+		t.Errorf("caught up %v ago", got)
+	}
+}
+
 func TestReelection(t *testing.T) {
 	l := leader(1, 2)
 	l.fetch(2, 18, 20, time.Second)
