@@ -22,6 +22,7 @@ import (
 	"github.com/gregor-broker/gregor/log/cleaner"
 	"github.com/gregor-broker/gregor/wire"
 	"github.com/gregor-broker/gregor/wire/clock"
+	"github.com/gregor-broker/gregor/wire/ibp"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -57,6 +58,7 @@ type Broker struct {
 	bound     []boundListener
 	store     store.Store
 	clusterID string // "": that of the data directories
+	protocol  ibp.Protocol
 	peers     *peer.Network
 	proposals *proposals
 	joiner    *txnjoin.Joiner
@@ -89,7 +91,8 @@ func New(o Options) *Broker {
 		o.Levels = loglevel.New(zapcore.LevelOf(o.Logger.Core()))
 	}
 	base := o.Levels.Logger(o.Logger)
-	b := &Broker{options: o, config: o.Config, base: base, logger: base.Named(loglevel.Server), clock: o.Clock, failed: make(chan error, 1)}
+	b := &Broker{options: o, config: o.Config, base: base, logger: base.Named(loglevel.Server), clock: o.Clock, protocol: ibp.Latest,
+		failed: make(chan error, 1)}
 	b.running, b.cancel = context.WithCancel(context.Background())
 	return b
 }

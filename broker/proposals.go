@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	alterPartitionVersion = 3
-	proposalBackoff       = 50 * time.Millisecond
+	namedByID       = 2 // from this version of AlterPartition on topics are named by their ids
+	proposalBackoff = 50 * time.Millisecond
 )
 
 // proposals carries the leaders' proposals of in-sync replicas to the controller: one request at a time, with all that
@@ -25,6 +25,7 @@ const (
 type proposals struct {
 	ask      func(context.Context, kmsg.Request) (kmsg.Response, error)
 	brokerID int32
+	version  int16
 	epoch    func() int64
 	clock    clock.Clock
 	logger   *zap.Logger
@@ -43,7 +44,7 @@ type proposals struct {
 // newProposals returns a carrier that sends with ask.
 func newProposals(b *Broker, ask func(context.Context, kmsg.Request) (kmsg.Response, error)) *proposals {
 	p := &proposals{
-		ask: ask, brokerID: b.services.BrokerID, clock: b.clock, logger: b.logger,
+		ask: ask, brokerID: b.services.BrokerID, version: b.protocol.AlterPartition, clock: b.clock, logger: b.logger,
 		epoch: func() int64 { return b.services.Controller.BrokerEpoch() },
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -107,7 +108,7 @@ func (p *proposals) pause() {
 
 // exchange sends one request and hands out its answers. After an error nothing was handed out.
 func (p *proposals) exchange(batch []proposal) error {
-	request := proposalRequest(p.brokerID, p.epoch(), batch)
+	request := proposalRequest(p.version, p.brokerID, p.epoch(), batch)
 	response, err := p.ask(p.ctx, request)
 	if err != nil {
 		return err
@@ -124,25 +125,39 @@ func (p *proposals) exchange(batch []proposal) error {
 }
 
 // proposalRequest is the AlterPartition of a broker with an epoch.
-func proposalRequest(broker int32, epoch int64, batch []proposal) *kmsg.AlterPartitionRequest {
+func proposalRequest(version int16, broker int32, epoch int64, batch []proposal) *kmsg.AlterPartitionRequest {
 	request := kmsg.NewPtrAlterPartitionRequest()
-	request.Version, request.BrokerID, request.BrokerEpoch = alterPartitionVersion, broker, epoch
-	topics := map[log.TopicID]int{}
+	request.Version, request.BrokerID, request.BrokerEpoch = version, broker, epoch
+	topics := map[topicKey]int{}
 	for _, one := range batch {
-		at, ok := topics[one.TopicID]
+		key := keyOf(version, one.Topic, one.TopicID)
+		at, ok := topics[key]
 		if !ok {
 			at = len(request.Topics)
-			topics[one.TopicID] = at
-			request.Topics = append(request.Topics, kmsg.AlterPartitionRequestTopic{TopicID: one.TopicID})
+			topics[key] = at
+			request.Topics = append(request.Topics, kmsg.AlterPartitionRequestTopic{Topic: one.Topic, TopicID: one.TopicID})
 		}
 		request.Topics[at].Partitions = append(request.Topics[at].Partitions, encodeProposal(&one.Proposal))
 	}
 	return request
 }
 
+// topicKey is how a version names a topic: by the one or the other.
+type topicKey struct {
+	name string
+	id   log.TopicID
+}
+
+func keyOf(version int16, name string, id log.TopicID) topicKey {
+	if version < namedByID {
+		return topicKey{name: name}
+	}
+	return topicKey{id: id}
+}
+
 func encodeProposal(one *insync.Proposal) kmsg.AlterPartitionRequestTopicPartition {
 	p := kmsg.NewAlterPartitionRequestTopicPartition()
-	p.Partition, p.LeaderEpoch, p.PartitionEpoch = one.Partition, one.LeaderEpoch, one.PartitionEpoch
+	p.Partition, p.LeaderEpoch, p.PartitionEpoch, p.NewISR = one.Partition, one.LeaderEpoch, one.PartitionEpoch, one.ISR
 	for _, id := range one.ISR {
 		member := kmsg.NewAlterPartitionRequestTopicPartitionNewEpochISR()
 		member.BrokerID, member.BrokerEpoch = id, -1 // on ZooKeeper 3.9 sends no epochs either
@@ -153,16 +168,20 @@ func encodeProposal(one *insync.Proposal) kmsg.AlterPartitionRequestTopicPartiti
 
 // deliver gives each proposal its answer; one that the controller left out was for a topic that is gone.
 func deliver(batch []proposal, answer *kmsg.AlterPartitionResponse) {
-	outcomes := map[proposalKey]insync.Outcome{}
+	type key struct {
+		topicKey
+		partition int32
+	}
+	outcomes := map[key]insync.Outcome{}
 	for _, t := range answer.Topics {
 		for _, a := range t.Partitions {
-			outcomes[proposalKey{t.TopidID, a.Partition}] = insync.Outcome{
+			outcomes[key{keyOf(answer.Version, t.Topic, t.TopidID), a.Partition}] = insync.Outcome{
 				Code: a.ErrorCode, LeaderEpoch: a.LeaderEpoch, PartitionEpoch: a.PartitionEpoch, ISR: a.ISR,
 			}
 		}
 	}
 	for _, one := range batch {
-		outcome, ok := outcomes[one.key()]
+		outcome, ok := outcomes[key{keyOf(answer.Version, one.Topic, one.TopicID), one.Partition}]
 		if !ok {
 			outcome.Code = kerr.UnknownTopicOrPartition.Code
 		}

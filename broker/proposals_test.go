@@ -22,7 +22,7 @@ func TestProposalsAreBatchedAndRepeated(t *testing.T) {
 		asked := make(chan *kmsg.AlterPartitionRequest)
 		answers := make(chan error)
 		p := &proposals{
-			brokerID: 2, epoch: func() int64 { return 415 }, clock: clock.System, logger: zap.NewNop(),
+			brokerID: 2, version: 3, epoch: func() int64 { return 415 }, clock: clock.System, logger: zap.NewNop(),
 			ask: func(_ context.Context, r kmsg.Request) (kmsg.Response, error) {
 				request := r.(*kmsg.AlterPartitionRequest)
 				asked <- request
@@ -30,6 +30,7 @@ func TestProposalsAreBatchedAndRepeated(t *testing.T) {
 					return nil, err
 				}
 				response := kmsg.NewPtrAlterPartitionResponse()
+				response.Version = request.Version
 				for _, topic := range request.Topics {
 					answer := kmsg.AlterPartitionResponseTopic{TopidID: topic.TopicID}
 					for _, part := range topic.Partitions {
@@ -82,4 +83,35 @@ func TestProposalsAreBatchedAndRepeated(t *testing.T) {
 			t.Errorf("outcomes %+v", outcomes)
 		}
 	})
+}
+
+// TestProposalsByName: before version 2 topics are named by their names.
+func TestProposalsByName(t *testing.T) {
+	p := &proposals{
+		brokerID: 2, epoch: func() int64 { return 415 }, clock: clock.System, logger: zap.NewNop(), ctx: t.Context(),
+		ask: func(_ context.Context, r kmsg.Request) (kmsg.Response, error) {
+			request := r.(*kmsg.AlterPartitionRequest)
+			response := kmsg.NewPtrAlterPartitionResponse()
+			for i, topic := range request.Topics {
+				if topic.Topic != []string{"a", "b"}[i] || !slices.Equal(topic.Partitions[0].NewISR, []int32{2, 1}) {
+					t.Errorf("topic %d is %+v", i, topic)
+				}
+				answer := kmsg.AlterPartitionResponseTopic{Topic: topic.Topic}
+				for _, part := range topic.Partitions {
+					answer.Partitions = append(answer.Partitions, kmsg.AlterPartitionResponseTopicPartition{Partition: part.Partition, PartitionEpoch: int32(10 + i)})
+				}
+				response.Topics = append(response.Topics, answer)
+			}
+			return response, nil
+		},
+	}
+	var batch []proposal
+	var epochs []int32
+	for _, topic := range []string{"a", "b", "a"} {
+		one := insync.Proposal{Topic: topic, TopicID: [16]byte{topic[0]}, Partition: int32(len(batch)), ISR: []int32{2, 1}}
+		batch = append(batch, proposal{one, func(o insync.Outcome) { epochs = append(epochs, o.PartitionEpoch) }})
+	}
+	if err := p.exchange(batch); err != nil || !slices.Equal(epochs, []int32{10, 11, 10}) {
+		t.Errorf("%v %v", epochs, err)
+	}
 }

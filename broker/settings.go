@@ -10,6 +10,7 @@ import (
 	"github.com/gregor-broker/gregor/groupcoord/consumer"
 	"github.com/gregor-broker/gregor/groupcoord/txn"
 	"github.com/gregor-broker/gregor/log/record"
+	"github.com/gregor-broker/gregor/wire/ibp"
 )
 
 // groupSettings are the values that the group coordinator honours.
@@ -66,7 +67,7 @@ func transactionSettings(c *config.Snapshot) txn.Settings {
 }
 
 // controllerSettings are the values that the controller honours.
-func controllerSettings(c *config.Snapshot) controller.Settings {
+func controllerSettings(c *config.Snapshot, protocol ibp.Protocol) controller.Settings {
 	settings := controller.Settings{
 		DeleteTopicEnable:            config.DeleteTopic.Of(c),
 		NumPartitions:                int32(config.NumPartitions.Of(c)),
@@ -76,6 +77,7 @@ func controllerSettings(c *config.Snapshot) controller.Settings {
 		LeaderImbalanceCheckInterval: config.LeaderImbalanceInterval.Of(c),
 		LeaderImbalancePercent:       config.LeaderImbalancePercent.Of(c),
 		RefuseUnknownReplicas:        c.Embedded(),
+		Protocol:                     protocol,
 		Embedded:                     c.Embedded(),
 		Features:                     api.Features(c.Embedded()),
 		InternalTopics: map[string]controller.InternalTopic{

@@ -19,6 +19,7 @@ import (
 	"github.com/gregor-broker/gregor/controller/znode"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/vfs"
+	"github.com/gregor-broker/gregor/wire/ibp"
 )
 
 const (
@@ -250,7 +251,7 @@ func (p *simProc) sendProposals() {
 		p.waiting.putBack(batch)
 		p.after(proposalBackoff, "propose again", p.sendProposals)
 	}
-	p.ask(proposalRequest(p.id, p.control.epoch, batch), func(response kmsg.Response, err error) {
+	p.ask(proposalRequest(ibp.Latest.AlterPartition, p.id, p.control.epoch, batch), func(response kmsg.Response, err error) {
 		answer, _ := response.(*kmsg.AlterPartitionResponse)
 		if err != nil || answer.ErrorCode != 0 {
 			again()

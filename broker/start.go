@@ -204,6 +204,7 @@ func (b *Broker) buildServices(context.Context) error {
 			MaxBytes:       int32(config.ReplicaFetchResponseMax.Of(b.config)),
 			PartitionBytes: int32(config.ReplicaFetchMaxBytes.Of(b.config)),
 			Backoff:        config.ReplicaFetchBackoff.Of(b.config),
+			Version:        b.protocol.Fetch, ListOffsetsVersion: b.protocol.ListOffsets,
 		},
 		AlterPartition: b.proposals.propose,
 		DirFailed:      b.dirFailed(),
@@ -252,7 +253,7 @@ func (b *Broker) startController(ctx context.Context) error {
 	b.services.Controller = controller.New(controller.Options{
 		Store: b.store, Broker: b.registration(), ClusterID: b.services.ClusterID,
 		Transport: transport{b}, Forward: b.forward, Observer: newObserver(b), Configs: b.topics,
-		Clock: b.clock, Logger: b.named(loglevel.Controller), Settings: controllerSettings(b.config),
+		Clock: b.clock, Logger: b.named(loglevel.Controller), Settings: controllerSettings(b.config, b.protocol),
 	})
 	if err := b.services.Controller.Start(ctx); err != nil {
 		return err

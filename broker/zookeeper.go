@@ -12,6 +12,7 @@ import (
 	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/controller/store/zk"
 	"github.com/gregor-broker/gregor/log"
+	"github.com/gregor-broker/gregor/wire/ibp"
 )
 
 // connectStore opens the session with ZooKeeper and learns the cluster's id there, before any data directory is
@@ -82,11 +83,19 @@ func (b *Broker) generatedID(ctx context.Context) (int32, error) {
 	return controller.GenerateBrokerID(ctx, b.store, int32(config.ReservedBrokerMaxID.Of(b.config)))
 }
 
-// checkProtocol refuses versions among brokers that this one does not speak.
+// checkProtocol learns what brokers send each other, and refuses what this one does not speak. Below 3.0 3.9 would also store records
+// in an older format where that is configured.
 func (b *Broker) checkProtocol() error {
 	version := config.InterBrokerProtocol.Of(b.config)
-	if major, minor := release(version); major != 3 || minor != 9 {
-		return fmt.Errorf("inter.broker.protocol.version: %q given; allowed: 3.9 (finish the upgrade of the other brokers first)", version)
+	var err error
+	if b.protocol, err = ibp.Of(version); err != nil {
+		return fmt.Errorf("inter.broker.protocol.version: %w", err)
+	}
+	format := config.LogMessageFormat.Of(b.config)
+	if major, minor := release(format); major == 0 && minor < 11 {
+		if own, _ := release(version); own < 3 {
+			return fmt.Errorf("log.message.format.version: %q given; allowed with inter.broker.protocol.version %s: 0.11.0 and later", format, version)
+		}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/znode"
 	"github.com/gregor-broker/gregor/wire/clock"
+	"github.com/gregor-broker/gregor/wire/ibp"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 )
@@ -45,14 +46,24 @@ type Settings struct {
 	SessionTimeout               time.Duration
 	AutoLeaderRebalance          bool // auto.leader.rebalance.enable
 	LeaderImbalanceCheckInterval time.Duration
-	LeaderImbalancePercent       int       // leader.imbalance.per.broker.percentage
-	Embedded                     bool      // the store is this broker's alone, and the cluster has features
-	Features                     []Feature // those that this broker can serve
+	LeaderImbalancePercent       int // leader.imbalance.per.broker.percentage
+	// Protocol is what brokers send each other; zero: what 3.9 does.
+	Protocol ibp.Protocol
+	Embedded bool      // the store is this broker's alone, and the cluster has features
+	Features []Feature // those that this broker can serve
 	// RefuseUnknownReplicas is for what 4.4 refuses and 3.9 does not, or in another order: unregistered brokers, too many
 	// partitions at once, a topic twice in one DeleteTopics.
 	RefuseUnknownReplicas bool
 
 	Seed uint64 // of placement and topic ids; for tests
+}
+
+// protocol is what brokers send each other.
+func (s *Settings) protocol() ibp.Protocol {
+	if s.Protocol == (ibp.Protocol{}) {
+		return ibp.Latest
+	}
+	return s.Protocol
 }
 
 // InternalTopic is how an internal topic is created. See OffsetsTopic and TransactionsTopic.
@@ -62,7 +73,7 @@ type InternalTopic struct {
 	Configs           map[string]string
 }
 
-// Transport carries the controller's orders to the brokers: LeaderAndISR v7, UpdateMetadata v8, StopReplica v4. Send blocks
+// Transport carries the controller's orders to the brokers: LeaderAndISR, UpdateMetadata, StopReplica. Send blocks
 // until the broker has answered; the controller calls it once at a time per broker, in the order in which the orders must
 // take effect. It retries after an error until the broker's registration vanishes or its own leadership ends. The
 // request and what it refers to must not be changed; the receiver may keep them.

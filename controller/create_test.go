@@ -166,7 +166,7 @@ func TestNextState(t *testing.T) {
 	} {
 		p := &partition{replicas: c.replicas, isr: c.isr, leader: c.leader, leaderEpoch: 7, version: c.version}
 		live := func(id int32) bool { return !slices.Contains(c.dead, id) }
-		s, change := nextState(p, view{c.replicas, live, live}, c.shrink, func() bool { return c.unclean })
+		s, change := nextState(p, view{c.replicas, live, live, true}, c.shrink, func() bool { return c.unclean })
 		got := ""
 		if change {
 			got = fmt.Sprintf("%d %d %v", s.Leader, s.LeaderEpoch, s.ISR)

@@ -167,7 +167,7 @@ func (m *Machine) election(x ref, unclean bool) (znode.State, error) {
 			return next, nil
 		}
 		if id, ok := v.first(v.live); ok {
-			next.Leader, next.ISR, next.Recovering = id, []int32{id}, true
+			next.Leader, next.ISR, next.Recovering = id, []int32{id}, v.recovers
 			return next, nil
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gregor-broker/gregor/controller/znode"
+	"github.com/gregor-broker/gregor/wire/ibp"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -191,7 +192,7 @@ func reencode(t *testing.T, req kmsg.Request, version int16) kmsg.Request {
 }
 
 func goldenReign(epoch int32, to int32, brokerEpoch int64) *reign {
-	r := &reign{epoch: epoch, listener: "PLAINTEXT", brokers: goldenBrokers(), topics: map[string]*topic{}}
+	r := &reign{epoch: epoch, protocol: ibp.Latest, listener: "PLAINTEXT", brokers: goldenBrokers(), topics: map[string]*topic{}}
 	r.brokers[to].epoch = brokerEpoch
 	return r
 }

@@ -47,13 +47,17 @@ func (m *Machine) checkModes(then func()) {
 func (m *Machine) setUpFeatures() {
 	m.read(inReign, datas(znode.FeaturePath), func(nodes []store.Node) {
 		n := nodes[0]
-		data := znode.Feature{Status: znode.FeaturesEnabled}.Encode()
-		op := store.Create(n.Path, data, store.Persistent)
+		f := znode.Feature{Version: m.o.Settings.protocol().FeatureNode, Status: znode.FeaturesEnabled}
+		op := store.Create(n.Path, f.Encode(), store.Persistent)
 		if n.Exists {
-			if f, err := znode.DecodeFeature(n.Data); err != nil || f.Status == znode.FeaturesEnabled {
+			now, err := znode.DecodeFeature(n.Data)
+			if err != nil || now.Status == znode.FeaturesEnabled && now.Version == f.Version {
 				return
 			}
-			op = store.Set(n.Path, data, n.Stat.Version)
+			if now.Status == znode.FeaturesEnabled {
+				f.Features = now.Features
+			}
+			op = store.Set(n.Path, f.Encode(), n.Stat.Version)
 		}
 		m.command([]store.Txn{{op}}, func(outcomes []outcome) {
 			if err := outcomes[0].err; err != nil {

@@ -56,11 +56,13 @@ type view struct {
 	replicas []int32          // assigned ones, preferred first
 	live     func(int32) bool // may be elected
 	serves   func(int32) bool // may go on to lead, be it for a while
+	recovers bool             // a leader that was not in sync is marked as one that recovers
 }
 
 func (m *Machine) view(x ref) view {
 	r := m.reign
-	return view{x.assigned().replicas, func(id int32) bool { return r.live(id, x) }, func(id int32) bool { return r.serves(id, x) }}
+	return view{x.assigned().replicas, func(id int32) bool { return r.live(id, x) }, func(id int32) bool { return r.serves(id, x) },
+		r.protocol.LeaderRecovery}
 }
 
 // first returns the first assigned replica of which ok is true.
@@ -95,7 +97,7 @@ func nextState(p *partition, v view, shrink bool, unclean func() bool) (znode.St
 		return next, true
 	}
 	if id, ok := v.first(v.live); ok && unclean() {
-		next.Leader, next.ISR, next.Recovering = id, []int32{id}, true
+		next.Leader, next.ISR, next.Recovering = id, []int32{id}, v.recovers
 		return next, true
 	}
 	next.Leader = noLeader

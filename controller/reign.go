@@ -6,6 +6,7 @@ import (
 	"github.com/gregor-broker/gregor/controller/placement"
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/znode"
+	"github.com/gregor-broker/gregor/wire/ibp"
 	"go.uber.org/zap"
 )
 
@@ -14,7 +15,8 @@ type reign struct {
 	epoch        int32
 	epochVersion int32  // of /controller_epoch: the fencing token
 	listener     string // inter-broker
-	loaded       bool   // requests and changes are taken from now on
+	protocol     ibp.Protocol
+	loaded       bool // requests and changes are taken from now on
 
 	brokers  map[int32]*broker // registered ones
 	topics   map[string]*topic
@@ -103,7 +105,7 @@ var reignWatches = []Watch{{znode.BrokerIDsPath, store.Children}, {znode.TopicsP
 func (m *Machine) won(epoch, epochVersion int32) {
 	m.log.Info("this broker is the active controller", zap.Int32("controller_epoch", epoch))
 	m.setActive(m.id)
-	m.reign = &reign{epoch: epoch, epochVersion: epochVersion, listener: m.o.Settings.InterBrokerListener, brokers: map[int32]*broker{}, topics: map[string]*topic{},
+	m.reign = &reign{epoch: epoch, epochVersion: epochVersion, listener: m.o.Settings.InterBrokerListener, protocol: m.o.Settings.protocol(), brokers: map[int32]*broker{}, topics: map[string]*topic{},
 		ids: map[[16]byte]*topic{}, folded: map[string]int{}, creating: map[string]*creation{}, orders: newOrders(), idle: map[ref][]func(){},
 		strays: map[int32]map[ref]struct{}{}, handing: map[ref]int32{}}
 	for _, w := range reignWatches {

@@ -7,7 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// This file writes the control requests, field by field as Apache Kafka 3.9 sends them in ZooKeeper mode.
+// This file writes the control requests, field by field as Apache Kafka 3.9 sends them in ZooKeeper mode, in the versions that
+// inter.broker.protocol.version stands for.
 
 // Leaders and epochs that only requests name.
 const (
@@ -18,10 +19,10 @@ const (
 
 var securityProtocols = map[string]int16{"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
-// stateRequest is LeaderAndIsr v7 for one broker.
+// stateRequest is LeaderAndIsr for one broker.
 func (r *reign) stateRequest(self, to int32, o *stateOrders) kmsg.Request {
 	req := kmsg.NewPtrLeaderAndISRRequest()
-	req.Version = 7
+	req.Version = r.protocol.LeaderAndISR
 	req.ControllerID, req.ControllerEpoch, req.BrokerEpoch = self, r.epoch, r.brokers[to].epoch
 	leaders := map[int32]bool{}
 	byTopic(o.list, func(t *topic, list []ref) {
@@ -36,7 +37,7 @@ func (r *reign) stateRequest(self, to int32, o *stateOrders) kmsg.Request {
 			a := x.assigned()
 			s.Replicas, s.AddingReplicas, s.RemovingReplicas = a.replicas, a.adding, a.removing
 			_, s.IsNew = o.isNew[x]
-			if p.recovering {
+			if p.recovering && r.protocol.LeaderRecovery {
 				s.LeaderRecoveryState = 1
 			}
 			ts.PartitionStates = append(ts.PartitionStates, s)
@@ -119,10 +120,10 @@ func (r *reign) metadataOfPartition(x ref) kmsg.UpdateMetadataRequestTopicPartit
 	return s
 }
 
-// metadataRequest is UpdateMetadata v8 for one broker.
+// metadataRequest is UpdateMetadata for one broker.
 func (r *reign) metadataRequest(self, to int32, topics []kmsg.UpdateMetadataRequestTopicState, live []kmsg.UpdateMetadataRequestLiveBroker) kmsg.Request {
 	req := kmsg.NewPtrUpdateMetadataRequest()
-	req.Version = 8
+	req.Version = r.protocol.UpdateMetadata
 	req.ControllerID, req.ControllerEpoch, req.BrokerEpoch = self, r.epoch, r.brokers[to].epoch
 	req.TopicStates, req.LiveBrokers = topics, live
 	return req
@@ -149,10 +150,10 @@ func (r *reign) liveBrokers() []kmsg.UpdateMetadataRequestLiveBroker {
 	return list
 }
 
-// stopRequest is StopReplica v4 for one broker.
+// stopRequest is StopReplica for one broker.
 func (r *reign) stopRequest(self, to int32, stops []stop) kmsg.Request {
 	req := kmsg.NewPtrStopReplicaRequest()
-	req.Version = 4
+	req.Version = r.protocol.StopReplica
 	req.ControllerID, req.ControllerEpoch, req.BrokerEpoch = self, r.epoch, r.brokers[to].epoch
 	refs := make([]ref, len(stops))
 	epochs := make(map[ref]int32, len(stops))

@@ -17,6 +17,7 @@ import (
 	"github.com/gregor-broker/gregor/controller/store/storetest"
 	"github.com/gregor-broker/gregor/controller/znode"
 	"github.com/gregor-broker/gregor/wire/clock"
+	"github.com/gregor-broker/gregor/wire/ibp"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 )
@@ -92,6 +93,12 @@ func newScript(t *testing.T) *script {
 func (s *script) play(words []string) {
 	ctx := context.Background()
 	switch words[0] {
+	case "protocol": // inter.broker.protocol.version, before all else
+		p, err := ibp.Of(words[1])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.machine.o.Settings.Protocol = p
 	case "begin":
 		s.mail = append(s.mail, Begin{s.client.Session()})
 	case "register": // id [rack]
@@ -287,7 +294,7 @@ func (s *script) do(a Action) {
 		}
 		s.mail = append(s.mail, CommitDone{a.ID, out})
 	case Send:
-		say("to %d: %s", a.Broker, showOrder(a.Request))
+		say("to %d: %s%s", a.Broker, showOrder(a.Request), showVersion(a.Request.GetVersion()))
 		s.mail = append(s.mail, SendDone{ID: a.ID, Response: s.servers[a.Broker].serve(a.Request)})
 	case Drop:
 		say("drop %d", a.Broker)
@@ -312,6 +319,14 @@ func (s *script) do(a Action) {
 	case Failed:
 		say("failed: %v", a.Err)
 	}
+}
+
+// showVersion says the version of an order, unless it is one that 3.9 itself sends.
+func showVersion(version int16) string {
+	if latest := ibp.Latest; version == latest.LeaderAndISR || version == latest.UpdateMetadata || version == latest.StopReplica {
+		return ""
+	}
+	return fmt.Sprintf(" (version %d)", version)
 }
 
 func showOutcome(err error) string {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gregor-broker/gregor/wire"
 	"github.com/gregor-broker/gregor/wire/frame"
+	"github.com/gregor-broker/gregor/wire/kmsgfix"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -45,7 +46,7 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 	}
 	request := e.Key.Request()
 	request.SetVersion(r.Header.Version)
-	if err := request.ReadFrom(r.Body); err != nil {
+	if err := kmsgfix.Request(request).ReadFrom(r.Body); err != nil {
 		call.Close(fmt.Sprintf("a request that ends before its fields do, or is none: %s version %d", e.Key.Name(), r.Header.Version))
 		return true
 	}

@@ -113,6 +113,7 @@ var (
 	ReplicaSelector         = text("replica.selector.class")
 	RequestTimeout          = span("request.timeout.ms")
 	InterBrokerProtocol     = text("inter.broker.protocol.version")
+	LogMessageFormat        = text("log.message.format.version")
 	ZooKeeperConnect        = text(zookeeperConnect)
 	ZooKeeperSession        = span("zookeeper.session.timeout.ms")
 	ZooKeeperConnection     = span("zookeeper.connection.timeout.ms") // 0 = the session timeout

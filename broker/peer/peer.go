@@ -17,6 +17,7 @@ import (
 
 	"github.com/gregor-broker/gregor/wire/clock"
 	"github.com/gregor-broker/gregor/wire/frame"
+	"github.com/gregor-broker/gregor/wire/kmsgfix"
 )
 
 // Options is what a Client works with. Dial, RequestTimeout and Clock must be set.
@@ -126,7 +127,7 @@ func (c *Client) drop() {
 
 func (c *Client) roundTrip(conn net.Conn, r kmsg.Request, response kmsg.Response) error {
 	c.next++
-	c.out = c.formatter.AppendRequest(c.out[:0], r, c.next)
+	c.out = c.formatter.AppendRequest(c.out[:0], kmsgfix.Request(r), c.next)
 	if _, err := conn.Write(c.out); err != nil {
 		return err
 	}

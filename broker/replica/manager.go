@@ -33,6 +33,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/replica/insync"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/wire/clock"
+	"github.com/gregor-broker/gregor/wire/ibp"
 )
 
 // Options are what a Manager works with. Functions may be nil except Pool; a single node needs nothing from Peers on.
@@ -94,15 +95,15 @@ type FetchSettings struct {
 	MaxBytes           int32         // replica.fetch.response.max.bytes; 10 MiB
 	PartitionBytes     int32         // replica.fetch.max.bytes; 1 MiB
 	Backoff            time.Duration // replica.fetch.backoff.ms; 1 s
-	Version            int16         // of Fetch; 17
-	ListOffsetsVersion int16         // 9
+	Version            int16         // of Fetch
+	ListOffsetsVersion int16
 }
 
 func (s *FetchSettings) fill() {
 	s.MaxWait = cmp.Or(s.MaxWait, 500*time.Millisecond)
 	s.MinBytes, s.MaxBytes, s.PartitionBytes = cmp.Or(s.MinBytes, 1), cmp.Or(s.MaxBytes, 10<<20), cmp.Or(s.PartitionBytes, 1<<20)
 	s.Backoff = cmp.Or(s.Backoff, time.Second)
-	s.Version, s.ListOffsetsVersion = cmp.Or(s.Version, 17), cmp.Or(s.ListOffsetsVersion, 9)
+	s.Version, s.ListOffsetsVersion = cmp.Or(s.Version, ibp.Latest.Fetch), cmp.Or(s.ListOffsetsVersion, ibp.Latest.ListOffsets)
 }
 
 // Following fetches what this broker follows; see fetcher.Set for the methods.

@@ -29,7 +29,10 @@ type ClusterOptions struct {
 	Place func(id int) (host string, wrapper []string)
 	// ZooKeeperHost is where brokers elsewhere reach this machine. "" = 127.0.0.1.
 	ZooKeeperHost string
-	Proxied       bool // each broker is reached by the others, and reaches ZooKeeper, through proxies of its own
+	// Requests, if it is set, is told of each request that comes to a broker of a proxied cluster from its peers. It is called from
+	// several goroutines.
+	Requests func(to int, asked Asked)
+	Proxied  bool // each broker is reached by the others, and reaches ZooKeeper, through proxies of its own
 }
 
 // Cluster is a real ZooKeeper and the brokers 1 to n that it coordinates. Its methods are for one goroutine, save where they
@@ -151,7 +154,7 @@ func (c *Cluster) add(id int, kind Kind, o ClusterOptions) error {
 		props["zookeeper.connect"] = strings.Replace(c.ZooKeeper.Addr, "127.0.0.1", o.ZooKeeperHost, 1)
 	}
 	if o.Proxied {
-		if err := c.addProxies(b, props); err != nil {
+		if err := c.addProxies(b, props, o.Requests); err != nil {
 			return err
 		}
 	}
@@ -165,13 +168,17 @@ func (c *Cluster) add(id int, kind Kind, o ClusterOptions) error {
 }
 
 // addProxies gives a broker a listener for its peers that they know by the address of a proxy, and a proxy to ZooKeeper.
-func (c *Cluster) addProxies(b *Broker, props map[string]string) error {
+func (c *Cluster) addProxies(b *Broker, props map[string]string, tell func(int, Asked)) error {
 	port, err := FreePort()
 	if err != nil {
 		return err
 	}
 	inside := fmt.Sprintf("127.0.0.1:%d", port)
-	peers, err := NewProxy(inside)
+	var requests func(Asked)
+	if id := len(c.peerProxies) + 1; tell != nil {
+		requests = func(a Asked) { tell(id, a) }
+	}
+	peers, err := newProxy(inside, requests)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ type Proxy struct {
 
 	target   string
 	listener net.Listener
+	requests func(Asked) // told of every request that passes; nil = nobody is
 	wg       sync.WaitGroup
 	mu       struct {
 		sync.Mutex
@@ -31,12 +33,14 @@ type Proxy struct {
 }
 
 // NewProxy starts a proxy to the target, host:port, on a port of 127.0.0.1.
-func NewProxy(target string) (*Proxy, error) {
+func NewProxy(target string) (*Proxy, error) { return newProxy(target, nil) }
+
+func newProxy(target string, requests func(Asked)) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{Addr: l.Addr().String(), target: target, listener: l}
+	p := &Proxy{Addr: l.Addr().String(), target: target, listener: l, requests: requests}
 	p.mu.changed, p.mu.conns = make(chan struct{}), map[net.Conn]struct{}{}
 	p.wg.Go(p.accept)
 	return p, nil
@@ -115,18 +119,25 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	defer p.forget(server)
 	var both sync.WaitGroup
-	both.Go(func() { p.pass(server, client, func(f Fault) bool { return f.HoldRequests }) })
-	p.pass(client, server, func(f Fault) bool { return f.HoldReplies })
+	both.Go(func() {
+		var look io.Writer = io.Discard
+		if p.requests != nil {
+			look = &requestReader{tell: p.requests}
+		}
+		p.pass(server, client, look, func(f Fault) bool { return f.HoldRequests })
+	})
+	p.pass(client, server, io.Discard, func(f Fault) bool { return f.HoldReplies })
 	both.Wait()
 }
 
 // pass copies one direction; when it ends, so does the other.
-func (p *Proxy) pass(to, from net.Conn, held func(Fault) bool) {
+func (p *Proxy) pass(to, from net.Conn, look io.Writer, held func(Fault) bool) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
 			p.wait(held)
+			_, _ = look.Write(buffer[:n])
 			_, err = to.Write(buffer[:n])
 		}
 		if err != nil {

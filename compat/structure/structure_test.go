@@ -12,7 +12,7 @@ import (
 
 const module = "github.com/gregor-broker/gregor/"
 
-var leaves = []string{"wire/clock", "wire/payload", "wire/errcode", "wire/invariants"}
+var leaves = []string{"wire/clock", "wire/payload", "wire/errcode", "wire/invariants", "wire/ibp", "wire/kmsgfix"}
 
 // TestImports fails on an import within the module that the table of docs/architecture.md does not allow, and on a
 // package that the table does not have, or has in vain.

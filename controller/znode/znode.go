@@ -5,6 +5,7 @@ package znode
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -153,22 +154,28 @@ const FeaturesEnabled = 1
 
 // Feature is the data of /feature. Status: 0 disabled, 1 enabled.
 type Feature struct {
+	Version  int32            // of its form: 1 before IBP 3.3; 0 = 2
 	Features map[string]int16 // finalised maximum level
 	Status   int32
 }
 
-// Encode writes version 2 (IBP 3.3 and up).
+// Encode writes the version that f has. Version 1 also says from which level on a feature is in force, which is 1.
 func (f Feature) Encode() []byte {
 	type level struct {
+		Min int16 `json:"min_version_level,omitempty"`
 		Max int16 `json:"max_version_level"`
 	}
+	f.Version = cmp.Or(f.Version, 2)
 	v := struct {
 		Features map[string]level `json:"features"`
 		Version  int32            `json:"version"`
 		Status   int32            `json:"status"`
-	}{map[string]level{}, 2, f.Status}
+	}{map[string]level{}, f.Version, f.Status}
 	for name, n := range f.Features {
-		v.Features[name] = level{n}
+		v.Features[name] = level{Max: n}
+		if f.Version == 1 {
+			v.Features[name] = level{1, n}
+		}
 	}
 	return encode(v)
 }
@@ -179,12 +186,13 @@ func DecodeFeature(data []byte) (Feature, error) {
 		Features map[string]struct {
 			Max int16 `json:"max_version_level"`
 		} `json:"features"`
-		Status int32 `json:"status"`
+		Version int32 `json:"version"`
+		Status  int32 `json:"status"`
 	}
 	if err := decode("features", data, &v); err != nil {
 		return Feature{}, err
 	}
-	f := Feature{Features: map[string]int16{}, Status: v.Status}
+	f := Feature{Version: v.Version, Features: map[string]int16{}, Status: v.Status}
 	for name, level := range v.Features {
 		f.Features[name] = level.Max
 	}

@@ -35,8 +35,10 @@ type Throttle interface {
 // throttlePause is how long a partition is not fetched before is looked again whether the limit allows it.
 const throttlePause = 200 * time.Millisecond
 
-// byNameVersion is the last version of Fetch that names topics (KIP-516).
-const byNameVersion = 12
+const (
+	byNameVersion       = 12 // the last version of Fetch that names topics (KIP-516)
+	replicaEpochVersion = 15 // the first one that has a follower's broker epoch (KIP-903)
+)
 
 // Machine decides what one Fetcher does. Times are monotonic. Not safe for concurrent use.
 type Machine struct {

@@ -51,7 +51,9 @@ func (m *Machine) fetch(maxWait time.Duration) *kmsg.FetchRequest {
 		m.session.byName = byName
 	}
 	r.ReplicaID = m.settings.BrokerID
-	r.ReplicaState.ID, r.ReplicaState.Epoch = m.settings.BrokerID, m.settings.BrokerEpoch()
+	if r.Version >= replicaEpochVersion { // an older version with this tag makes a leader close the connection
+		r.ReplicaState.ID, r.ReplicaState.Epoch = m.settings.BrokerID, m.settings.BrokerEpoch()
+	}
 	r.MaxWaitMillis = int32((maxWait + time.Millisecond - 1).Milliseconds()) // up: a wait of nothing would be asked for again and again
 	r.MinBytes, r.MaxBytes = m.settings.MinBytes, m.settings.MaxBytes
 	r.SessionID, r.SessionEpoch = m.session.id, m.session.epoch
