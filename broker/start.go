@@ -18,6 +18,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/peer"
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/broker/replica/fetcher"
+	"github.com/gregor-broker/gregor/broker/telemetry"
 	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/controller/store/embedded"
 	"github.com/gregor-broker/gregor/controller/znode"
@@ -170,6 +171,9 @@ func (b *Broker) buildServices(context.Context) error {
 	})
 	b.proposals = newProposals(b, b.askController)
 	s.Pool = b.network.Go
+	s.Telemetry = telemetry.New(telemetry.Options{
+		Clock: b.clock, Logger: b.logger, MaxBytes: func() int { return config.TelemetryMaxBytes.Of(b.live.Now()) },
+	})
 	s.Sessions = fetchsession.NewCache(config.FetchSessionCacheSlots.Of(b.config), b.clock)
 	s.ProducerIDs = api.NewProducerIDs(func(done func(first, count int64, err error)) {
 		s.Controller.AllocateProducerIDs(done)

@@ -25,6 +25,7 @@ func serveApiVersions(s *Services, c *Call, request kmsg.Request) {
 	response := kmsg.NewPtrApiVersionsResponse()
 	response.ErrorCode = checkApiVersions(s, r)
 	if response.ErrorCode == 0 {
+		c.connection().software = Software{r.ClientSoftwareName, r.ClientSoftwareVersion}
 		response.ApiKeys = s.APIs.advertised()
 		s.addFeatures(response, r.Version)
 	}

@@ -52,6 +52,11 @@ func (s *Services) describe(r kmsg.DescribeConfigsRequestResource) ([]config.Row
 		return s.describeBroker(r)
 	case kmsg.ConfigResourceTypeBrokerLogger:
 		return s.describeLoggers(r)
+	case kmsg.ConfigResourceTypeClientMetrics:
+		if err := s.subscriptionNamed(r.ResourceName); err != nil {
+			return nil, err
+		}
+		return config.DescribeClientMetrics(s.Config.Now(), s.Controller.Configs(kindClientMetrics, r.ResourceName), r.ConfigNames), nil
 	}
 	return nil, errOtherResource
 }

@@ -30,6 +30,8 @@ func serveAlterConfigs(s *Services, c *Call, request kmsg.Request) {
 			switch resources[i].kind {
 			case kmsg.ConfigResourceTypeBroker:
 				return config.ReplaceBroker(s.Config.Now(), resources[i].name != "", old, values)
+			case kmsg.ConfigResourceTypeClientMetrics:
+				return config.ReplaceClientMetrics(s.Config.Now(), values)
 			case kmsg.ConfigResourceTypeBrokerLogger:
 				return nil, errLoggersIncremental
 			}

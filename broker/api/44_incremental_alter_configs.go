@@ -30,6 +30,8 @@ func serveIncrementalAlterConfigs(s *Services, c *Call, request kmsg.Request) {
 			switch resources[i].kind {
 			case kmsg.ConfigResourceTypeBroker:
 				return config.AlterBroker(s.Config.Now(), resources[i].name != "", old, changes)
+			case kmsg.ConfigResourceTypeClientMetrics:
+				return config.AlterClientMetrics(s.Config.Now(), old, changes)
 			case kmsg.ConfigResourceTypeBrokerLogger:
 				return s.loggerLevels(changes)
 			}

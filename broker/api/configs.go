@@ -10,8 +10,10 @@ import (
 
 // The kinds of config entities, as the metadata store names them.
 const (
-	kindTopics  = "topics"
-	kindBrokers = "brokers"
+	kindTopics        = "topics"
+	kindBrokers       = "brokers"
+	kindGroups        = "groups"
+	kindClientMetrics = "client-metrics"
 )
 
 var (
@@ -61,6 +63,12 @@ func (s *Services) alterResource(r resource, validateOnly bool, change change, d
 			return
 		}
 		s.Controller.AlterConfigs(kindBrokers, name, change, validateOnly, done)
+	case kmsg.ConfigResourceTypeClientMetrics:
+		if err := s.subscriptionNamed(r.name); err != nil {
+			done(err)
+			return
+		}
+		s.Controller.AlterConfigs(kindClientMetrics, r.name, change, validateOnly, done)
 	case kmsg.ConfigResourceTypeBrokerLogger:
 		done(s.alterLoggers(r.name, validateOnly, change))
 	default:
@@ -78,6 +86,17 @@ func (s *Services) brokerEntity(name string) (string, error) {
 		return defaultEntity, nil
 	}
 	return name, s.ownID(name)
+}
+
+// subscriptionNamed returns an error unless this can be the name of a subscription to clients' metrics.
+func (s *Services) subscriptionNamed(name string) error {
+	switch {
+	case !s.Embedded:
+		return errOtherResource
+	case name == "":
+		return errcode.New(kerr.InvalidRequest, "Subscription name can't be empty")
+	}
+	return nil
 }
 
 // ownID returns an error unless name is this broker's id.

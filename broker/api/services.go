@@ -7,6 +7,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/oldoffsets"
 	"github.com/gregor-broker/gregor/broker/replica"
+	"github.com/gregor-broker/gregor/broker/telemetry"
 	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/groupcoord"
 	"github.com/gregor-broker/gregor/groupcoord/txn"
@@ -30,6 +31,7 @@ type Services struct {
 	Controller  *controller.Controller
 	Replicas    *replica.Manager
 	Logs        *log.Manager
+	Telemetry   *telemetry.Manager
 	Sessions    *fetchsession.Cache
 	Groups      *groupcoord.Coordinator
 	OldOffsets  *oldoffsets.Keeper // nil without ZooKeeper

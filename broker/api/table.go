@@ -56,6 +56,9 @@ var entries = []*Entry{
 	&allocateProducerIDs,
 	&consumerGroupHeartbeat,
 	&consumerGroupDescribe,
+	&getTelemetrySubscriptions,
+	&pushTelemetry,
+	&listConfigResources,
 	&describeTopicPartitions,
 }
 

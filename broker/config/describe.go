@@ -17,6 +17,7 @@ const (
 	SourceStaticBroker         Source = 4
 	SourceDefault              Source = 5
 	SourceBrokerLogger         Source = 6
+	SourceClientMetrics        Source = 7
 )
 
 // Synonym is a place that a described value could come from.

@@ -22,7 +22,7 @@ func Docs(w io.Writer) error {
 		table *scopeKeys
 	}{
 		{"Broker keys", brokerTable}, {"Topic keys", topicTable},
-		{"Group keys (described only)", groupTable}, {"Client metrics keys (described only)", clientMetricsTable},
+		{"Group keys (described only)", groupTable}, {"Client metrics keys", clientMetricsTable},
 	} {
 		if part.table == brokerTable {
 			fmt.Fprint(b, brokerKeysHead)

@@ -160,6 +160,9 @@ var (
 	TxnAddRetryMax       = span("add.partitions.to.txn.retry.backoff.max.ms")
 )
 
+// TelemetryMaxBytes bounds a push of client metrics.
+var TelemetryMaxBytes = integer("telemetry.max.bytes")
+
 // The keys of consumer groups and their offsets.
 var (
 	GroupInitialRebalanceDelay = span("group.initial.rebalance.delay.ms")

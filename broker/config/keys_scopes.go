@@ -58,12 +58,12 @@ var groupRows = []Key{
 		Standing: Accepted, Why: whyStreams, Doc: "How often members tell their tasks' offsets."},
 }
 
-// clientMetricsRows are the keys of client metrics subscriptions (KIP-714), described only.
+// clientMetricsRows are the keys of client metrics subscriptions (KIP-714).
 var clientMetricsRows = []Key{
-	{Name: "interval.ms", Type: Int, Default: "300000", Standing: Accepted, Why: whyMetrics,
+	{Name: "interval.ms", Type: Int, Default: "300000",
 		Doc: "How often clients push metrics."},
 	{Name: "match", Type: List, Default: "", Valid: items, In39: Differs{Valid: anything},
-		Standing: Accepted, Why: whyMetrics, Doc: "Which clients push: key=pattern, comma-separated."},
+		Doc: "Which clients push: key=pattern, comma-separated."},
 	{Name: "metrics", Type: List, Default: "", Valid: items, In39: Differs{Valid: anything},
-		Standing: Accepted, Why: whyMetrics, Doc: "Which metrics they push, by prefix."},
+		Doc: "Which metrics they push, by prefix."},
 }

@@ -14,6 +14,7 @@ const (
 	whySecurity         = "only TLS and SASL listeners use it, and they are refused until they exist"
 	whyQuotas           = "quotas are not enforced yet"
 	whyMetrics          = "metrics are not served yet"
+	whyTelemetry        = "clients do not push metrics to a broker on ZooKeeper"
 	whyConsumerProtocol = "groups of the consumer protocol (KIP-848) are not served on ZooKeeper, where a 3.9 broker could not read them"
 	whyGroupConfigs     = "groups have no configuration of their own yet"
 	whyShare            = "share groups are not served yet"

@@ -146,3 +146,32 @@ func TestBrokerLoggers(t *testing.T) {
 		}
 	})
 }
+
+// TestClientMetrics: subscriptions to clients' metrics are made, shown, changed and taken away.
+func TestClientMetrics(t *testing.T) {
+	both(t, func(t *testing.T, b *harness.Broker, tools *harness.Tools) {
+		subscription := name("subscription")
+		run := func(args ...string) harness.Output {
+			return tools.Run(t, "kafka-client-metrics", append([]string{"--bootstrap-server", b.Addr}, args...)...)
+		}
+		run("--alter", "--name", subscription, "--metrics", "org.apache.kafka.producer.,org.apache.kafka.consumer.", "--interval", "1000",
+			"--match", "client_id=none.*")
+		awaitMatch(t, func() harness.Output { return run("--describe", "--name", subscription) }, `interval\.ms=1000`)
+		wantMatch(t, run("--describe", "--name", subscription), `match=(\[)?client_id=none`, `metrics=org\.apache\.kafka\.producer\.,org\.apache\.kafka\.consumer\.`)
+		wantMatch(t, run("--list"), "^"+subscription+"$")
+		out := tools.Try(t, "kafka-client-metrics", "", "--bootstrap-server", b.Addr, "--alter", "--name", subscription, "--interval", "1")
+		if out.Code == 0 || !matches(out, "interval must be between 100 and 3600000") {
+			t.Errorf("an interval of a millisecond ends with %d:\n%.3000s", out.Code, out)
+		}
+		configs := []string{"--bootstrap-server", b.Addr, "--entity-type", "client-metrics", "--entity-name", subscription}
+		tools.Run(t, "kafka-configs", append(configs, "--alter", "--add-config", "interval.ms=2000")...)
+		awaitMatch(t, func() harness.Output { return tools.Run(t, "kafka-configs", append(configs, "--describe")...) }, `interval\.ms=2000`)
+		run("--delete", "--name", subscription)
+		harness.Eventually(t, limit, func() error {
+			if out := run("--list"); strings.Contains(out.Stdout, subscription) {
+				return fmt.Errorf("still listed:\n%.3000s", out)
+			}
+			return nil
+		})
+	})
+}

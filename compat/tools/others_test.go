@@ -101,12 +101,6 @@ var trials = map[string][]trial{
 		{"--add --allow-principal User:a --operation Read --topic TOPIC", "does not support (CREATE|DESCRIBE)_ACLS"},
 		{"--remove --force --topic TOPIC", "does not support DELETE_ACLS"},
 	},
-	"kafka-client-metrics | --list, --describe, --alter, --delete": {
-		{"--list", "does not support LIST_(CLIENT_METRICS|CONFIG)_RESOURCES"},
-		{"--describe --name x", "no configuration of this type of resource|does not support LIST_CONFIG_RESOURCES"},
-		{"--alter --name x --interval 1000", "no configuration of this type of resource"},
-		{"--delete --name x", "no configuration of this type of resource"},
-	},
 	"kafka-cluster | unregister": {{"unregister BOOTSTRAP --id 99", "does not support the broker unregistration API"}},
 	"kafka-configs | users, clients, ips: quotas": {
 		{"--entity-type users --describe", "does not support DESCRIBE_CLIENT_QUOTAS"},
@@ -115,9 +109,6 @@ var trials = map[string][]trial{
 	},
 	"kafka-configs | users: SCRAM": {
 		{"--entity-type users --entity-name u --alter --add-config SCRAM-SHA-256=[password=x]", "does not support ALTER_USER_SCRAM_CREDENTIALS"},
-	},
-	"kafka-configs | client-metrics": {
-		{"--entity-type client-metrics --describe", "does not support LIST_(CLIENT_METRICS|CONFIG)_RESOURCES"},
 	},
 	"kafka-configs | groups: --alter": {
 		{"--entity-type groups --entity-name g --alter --add-config consumer.heartbeat.interval.ms=5000", "no configuration of this type of resource"},
