@@ -20,6 +20,7 @@ import (
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/produce"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/serve"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/topic"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/txn"
 	"github.com/spf13/cobra"
 )
 
@@ -56,7 +57,7 @@ func newRoot() *cobra.Command {
 	}
 	cli.Group(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage(err) })
-	root.AddCommand(serve.Command(version), topic.Command(), produce.Command(), consume.Command(), cluster.Command(), group.Command(),
+	root.AddCommand(serve.Command(version), topic.Command(), produce.Command(), consume.Command(), cluster.Command(), group.Command(), txn.Command(),
 		logdump.Command(), adopt.Command(), bench.Command(), docs.APIVersions(), docs.Command(), versionCommand())
 	cli.MarkUsage(root)
 	return root

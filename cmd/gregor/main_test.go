@@ -39,6 +39,7 @@ func TestUsageErrors(t *testing.T) {
 		{"group reset g", "say with --to where the offsets go"},
 		{"cluster reassign", "say with --plan, --topic or --drain what is to move"},
 		{"cluster elect --unclean", "--unclean loses records: name the topics"},
+		{"txn abort --topic t", "name the transaction by --topic, --partition and either --start-offset or --producer"},
 		{"serve --log-level loud", "--log-level loud: want debug, info, warn or error"},
 		{"serve --log-format xml", "--log-format xml: want text or json"},
 		{"produce t --acks 2", "--acks 2: want all, 1 or 0"},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gregor-broker/gregor/compat/harness"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }
@@ -118,5 +119,33 @@ func TestBench(t *testing.T) {
 	} {
 		out := gregor(t, b, "", append([]string{"bench", "--json"}, args...)...)
 		wantMatch(t, out, `^\{.*"[a-z0-9_]+":.*\}$`)
+	}
+}
+
+// TestTransactions: what is open is listed and described, and a transaction is aborted in its partition.
+func TestTransactions(t *testing.T) {
+	b := harness.Shared(t)
+	harness.CreateTopic(t, b, "payments", 1)
+	cl := harness.Client(t, b, kgo.TransactionalID("pay-1"), kgo.DefaultProduceTopic("payments"))
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.ProduceSync(harness.Context(t, time.Minute), kgo.StringRecord("open")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	wantMatch(t, gregor(t, b, "", "txn", "list", "--state", "Ongoing"), `^pay-1\s+Ongoing\s+\d+\s+\d+$`)
+	if out := gregor(t, b, "", "txn", "list", "--longer-than", "1h"); strings.Contains(out, "pay-1") {
+		t.Errorf("open for an hour:\n%s", out)
+	}
+	if out := run(t, b, "", "txn", "list", "--state", "Open"); out.Code != 2 || !strings.Contains(out.String(), "no such state") {
+		t.Errorf("a state that does not exist ended with %d:\n%s", out.Code, out)
+	}
+	wantMatch(t, gregor(t, b, "", "txn", "describe", "pay-1"), `^state\s+Ongoing$`, `^payments\s+0$`)
+	if out := run(t, b, "", "txn", "describe", "nobody"); out.Code == 0 || !strings.Contains(out.String(), "TRANSACTIONAL_ID_NOT_FOUND") {
+		t.Errorf("an unknown id ended with %d:\n%s", out.Code, out)
+	}
+	wantMatch(t, gregor(t, b, "", "txn", "abort", "--topic", "payments", "--start-offset", "0"), `^payments-0: the transaction of producer \d+ is aborted$`)
+	if out := run(t, b, "", "txn", "abort", "--topic", "payments", "--start-offset", "0"); out.Code == 0 || !strings.Contains(out.String(), "no open transaction") {
+		t.Errorf("aborting it again ended with %d:\n%s", out.Code, out)
 	}
 }

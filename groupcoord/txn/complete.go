@@ -86,23 +86,57 @@ func (m *machine) complete(e *entry, out *runtime.Out) {
 func (m *machine) abortTimedOut(out *runtime.Out) {
 	out.Set(&m.timeouts, m.o.Config.AbortTimedOutInterval)
 	out.Split()
-	nowMs := out.Now.WallMs()
 	var aborted []*entry
 	for _, e := range m.ongoing {
-		if v := e.value; v.StartMs+int64(v.TimeoutMs) < nowMs {
-			m.log.Info("a transaction is aborted: its time is over", zap.String("txn", e.id), zap.Int64("producer_id", v.ProducerID),
-				zap.Int16("epoch", v.ProducerEpoch))
-			m.abort(e, out)
+		switch {
+		case !e.timedOut(out.Now.WallMs()):
+		case m.replaced(e):
+			m.o.NewProducerID(func(id int64, err error) {
+				if err == nil { // else the next look tries again
+					m.submit(&abortReplaced{e.id, id})
+				}
+			})
+		default:
+			m.abort(e, -1, out)
 			aborted = append(aborted, e)
 		}
 	}
-	if len(aborted) > 0 {
-		m.whenReplicated(out, func(out *runtime.Out) {
-			for _, e := range aborted {
-				m.sendMarkers(e, out)
-			}
-		})
+	m.afterTimeouts(aborted, out)
+}
+
+// timedOut says whether an open transaction's time is over.
+func (e *entry) timedOut(nowMs int64) bool { return e.value.StartMs+int64(e.value.TimeoutMs) < nowMs }
+
+// abortReplaced aborts a transaction whose time is over, and gives the transactional id another producer id.
+type abortReplaced struct {
+	id    string
+	newID int64
+}
+
+// Refuse does nothing: whoever leads the partition finds the transaction.
+func (*abortReplaced) Refuse(error) {}
+
+func (m *machine) abortReplaced(ev *abortReplaced, out *runtime.Out) {
+	if e := m.ongoing[ev.id]; e != nil && e.timedOut(out.Now.WallMs()) && m.replaced(e) {
+		m.abort(e, ev.newID, out)
+		m.afterTimeouts([]*entry{e}, out)
 	}
+}
+
+// afterTimeouts sends the markers of what was aborted.
+func (m *machine) afterTimeouts(aborted []*entry, out *runtime.Out) {
+	if len(aborted) == 0 {
+		return
+	}
+	for _, e := range aborted {
+		m.log.Info("a transaction is aborted: its time is over", zap.String("txn", e.id), zap.Int64("producer_id", e.value.ProducerID),
+			zap.Int16("epoch", e.value.ProducerEpoch))
+	}
+	m.whenReplicated(out, func(out *runtime.Out) {
+		for _, e := range aborted {
+			m.sendMarkers(e, out)
+		}
+	})
 }
 
 // removeExpired forgets transactional ids that nobody has used for long.

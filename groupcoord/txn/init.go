@@ -178,7 +178,11 @@ func (m *machine) begin(ev *initProducerID, e *entry, v *schema.TxnValue, last i
 
 // fence aborts the open transaction of an earlier producer. The new one is to ask again when that is done.
 func (m *machine) fence(ev *initProducerID, e *entry, out *runtime.Out) {
-	m.abort(e, out)
+	if m.replaced(e) && ev.newID < 0 {
+		m.newID(ev)
+		return
+	}
+	m.abort(e, ev.newID, out)
 	out.Then(func(err error, out *runtime.Out) {
 		switch {
 		case err == nil:
@@ -193,13 +197,21 @@ func (m *machine) fence(ev *initProducerID, e *entry, out *runtime.Out) {
 	})
 }
 
+// replaced says whether the coordinator's own end of a transaction brings another producer id.
+func (m *machine) replaced(e *entry) bool {
+	return m.o.Version() >= second && e.value.ProducerEpoch >= exhausted
+}
+
 // abort writes that an open transaction is aborted from here, and not by its producer, whose epoch is over. In the second protocol
-// that very producer may go on with the new one, if it asks before another does.
-func (m *machine) abort(e *entry, out *runtime.Out) {
+// that very producer may go on with the new one, if it asks before another does. next is another producer id where replaced says so.
+func (m *machine) abort(e *entry, next int64, out *runtime.Out) {
 	v, last := e.follow(schema.TxnPrepareAbort, out.Now.WallMs()), int16(-1)
 	v.ClientVersion = 0
 	if m.o.Version() >= second {
 		v.ClientVersion, last = second, v.ProducerEpoch
+	}
+	if m.replaced(e) {
+		v.NextProducerID = next
 	}
 	if v.ProducerEpoch < math.MaxInt16 {
 		v.ProducerEpoch++

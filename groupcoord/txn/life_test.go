@@ -244,7 +244,23 @@ func TestEpochsUsedUp(t *testing.T) {
 			func(w *world) *reply { return w.init("x") },
 			func(w *world) *reply { return w.init("x") },
 			func(w *world) *reply { return w.init("x") },
-		}, []string{"ok", "CONCURRENT_TRANSACTIONS", "ok 5000/0", "ok 5000/1"}},
+		}, []string{"ok", "CONCURRENT_TRANSACTIONS", "ok 5000/1", "ok 5000/2"}},
+		{"the same producer finds it open", []func(*world) *reply{
+			func(w *world) *reply { return w.joins("x", 1000, full, true, 0) },
+			func(w *world) *reply { return w.initAs("x", 1000, full) },
+			func(w *world) *reply { return w.initAs("x", 1000, full) },
+			func(w *world) *reply { return w.end(5, "x", 1000, full, false) },
+		}, []string{"ok", "CONCURRENT_TRANSACTIONS", "ok 5000/0", "INVALID_PRODUCER_ID_MAPPING"}},
+		{"a transaction of the first protocol, and an empty one of the second", []func(*world) *reply{
+			func(w *world) *reply { return w.joins("x", 1000, full, false, 0) },
+			func(w *world) *reply { return w.end(4, "x", 1000, full, true) },
+			func(w *world) *reply { return w.end(5, "x", 1000, full, false) },
+			func(w *world) *reply { return w.end(5, "x", 1000, full, false) },
+		}, []string{"ok", "ok", "ok 5000/0", "ok 5000/0"}},
+		{"its time is over", []func(*world) *reply{
+			func(w *world) *reply { return w.joins("x", 1000, full, true, 0) },
+			func(w *world) *reply { pass(75 * time.Second); return w.init("x") },
+		}, []string{"ok", "ok 5000/1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -60,6 +60,8 @@ func (m *machine) Handle(ev any, out *runtime.Out) {
 		m.endTxn(ev, out)
 	case *marked:
 		m.marked(ev, out)
+	case *abortReplaced:
+		m.abortReplaced(ev, out)
 	case *describe:
 		m.describe(ev, out)
 	case *list:
