@@ -32,6 +32,8 @@ type rawConn struct {
 	net.Conn
 	in  *bufio.Reader
 	buf []byte
+
+	isolation int8 // of fetches
 }
 
 func dial(addr string) (*rawConn, error) {
@@ -201,7 +203,7 @@ func (c *rawConn) fetchPartition(topic string, partition int32, end int64, maxBy
 		p.Partition, p.FetchOffset, p.PartitionMaxBytes = partition, offset, maxBytes
 		request := kmsg.NewPtrFetchRequest()
 		request.Version, request.MaxWaitMillis, request.MinBytes, request.MaxBytes = fetchVersion, 500, 1, maxBytes
-		request.SessionEpoch = -1
+		request.SessionEpoch, request.IsolationLevel = -1, c.isolation
 		request.Topics = []kmsg.FetchRequestTopic{{Topic: topic, Partitions: []kmsg.FetchRequestTopicPartition{p}}}
 		var response kmsg.FetchResponse
 		if err := c.call(request, &response); err != nil {

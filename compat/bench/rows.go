@@ -53,6 +53,8 @@ func (g *group) selected(only *regexp.Regexp) []row {
 var groups = []group{
 	{"start", startRows, measureFresh, newServer},
 	{"load", loadRows, measureWarm, newServer},
+	{"transactions", transactionRows, measureWarm, newServer},
+	{"loading", loadingRows, measureFresh, newServer},
 	{"partitions", partitionRows, measureFresh, newServer},
 	{"cluster", clusterRows, measureWarm, newWarmCluster},
 	{"cluster-faults", clusterFaultRows, measureFresh, newCluster},
