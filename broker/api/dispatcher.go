@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gregor-broker/gregor/wire"
 	"github.com/gregor-broker/gregor/wire/frame"
@@ -46,7 +47,11 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 	}
 	request := e.Key.Request()
 	request.SetVersion(r.Header.Version)
-	if err := kmsgfix.Request(request).ReadFrom(r.Body); err != nil {
+	body := r.Body
+	if d.services.door.shut.Load() {
+		body = slices.Clone(body) // a request that waits at the door outlives the memory that it came in
+	}
+	if err := kmsgfix.Request(request).ReadFrom(body); err != nil {
 		call.Close(fmt.Sprintf("a request that ends before its fields do, or is none: %s version %d", e.Key.Name(), r.Header.Version))
 		return true
 	}
