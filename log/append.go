@@ -211,45 +211,105 @@ func (l *Log) AppendAsFollower(raw []byte) (Appended, error) {
 	return a, err
 }
 
-// appendEntries appends checked entries one by one. The caller holds mu.
+// appendEntries appends checked entries, run by run. The caller holds mu.
 func (l *Log) appendEntries(raw []byte) (Appended, error) {
 	if err := l.usable(); err != nil {
 		return Appended{}, err
 	}
 	a := Appended{BaseOffset: -1, LastOffset: -1, LogAppendTime: -1, LogStartOffset: l.pub.start.Load()}
 	for len(raw) > 0 {
-		e, rest, err := record.NextEntry(raw)
+		n, err := l.appendRun(raw, &a)
 		if err != nil {
-			return a, l.errorf("%w: %w", ErrCorrupt, err)
-		}
-		if err := l.appendEntry(e, &a); err != nil {
 			return a, err
 		}
-		raw = rest
+		raw = raw[n:]
 	}
 	return a, nil
 }
 
-func (l *Log) appendEntry(e record.Entry, a *Appended) error {
+// appendRun writes the first entry of raw, and those after it that can be written with it, and returns their size.
+func (l *Log) appendRun(raw []byte, a *Appended) (size int, err error) {
+	e, rest, err := record.NextEntry(raw)
+	if err != nil {
+		return 0, l.errorf("%w: %w", ErrCorrupt, err)
+	}
 	base, end := e.BaseOffset(), l.pub.end.Load()
 	if base < end || e.LastOffset() < base {
-		return l.errorf("%w: offset %d after %d", ErrUnexpectedOffset, base, end-1)
+		return 0, l.errorf("%w: offset %d after %d", ErrUnexpectedOffset, base, end-1)
 	}
-	if err := l.write(record.Batch(e), base, e.MaxTimestamp(), e.LeaderEpoch()); err != nil {
-		return err
+	s, err := l.segmentFor(len(e), base, e.LastOffset(), e.MaxTimestamp())
+	if err != nil {
+		return 0, err
 	}
-	if err := l.applyProducer(l.active(), e, func() (record.Entry, error) { return e, nil }, true); err != nil {
-		return l.storage("transaction index", err)
+	var few [8]segment.Placed
+	run := l.runOf(few[:0], s, e, rest)
+	for _, p := range run {
+		size += p.Size
 	}
-	records := int64(1)
-	if b, ok := e.Batch(); ok {
-		records = int64(b.Count())
+	if epoch := e.LeaderEpoch(); epoch >= 0 {
+		l.assignEpoch(epoch, base)
 	}
-	l.publish(e.NextOffset(), records)
-	if a.BaseOffset < 0 {
-		a.BaseOffset = base
+	l.mu.namesDirty = l.mu.namesDirty || s.Planned() // the append makes its files
+	if err := s.AppendAll(raw[:size], run, int(l.config.Load().IndexIntervalBytes)); err != nil {
+		return 0, l.storage("append", err)
 	}
-	a.LastOffset = e.LastOffset()
+	return size, l.appendedRun(s, raw[:size], a)
+}
+
+// runOf adds to run e and those after it, of which rest begins with the first, that can be written to the segment together with it: none of
+// them needs a roll, and all are of one leader epoch.
+func (l *Log) runOf(run []segment.Placed, s *segment.Segment, e record.Entry, rest []byte) []segment.Placed {
+	c, first, size := l.config.Load(), e, len(e)
+	run = append(run, placed(e))
+	for room := s.IndexRoom(c.SegmentIndexBytes); len(run) < room; {
+		next, tail, err := record.NextEntry(rest)
+		if err != nil || !follows(next, e) {
+			break // or it is refused when its turn comes
+		}
+		old := l.oldEnough(s, next.MaxTimestamp(), c)
+		if s.Size() == 0 {
+			old = next.MaxTimestamp()-first.MaxTimestamp() > c.maxSegmentMs()-l.mu.jitter
+		}
+		if old || s.Size()+int64(size+len(next)) > int64(c.SegmentBytes) || !s.FitsRelative(next.LastOffset()) {
+			break
+		}
+		run = append(run, placed(next))
+		e, rest, size = next, tail, size+len(next)
+	}
+	return run
+}
+
+func placed(e record.Entry) segment.Placed {
+	return segment.Placed{Size: len(e), LastOffset: e.LastOffset(), MaxStamp: e.MaxTimestamp()}
+}
+
+// follows says whether next may be in the same run after e.
+func follows(next, e record.Entry) bool {
+	return next.BaseOffset() > e.LastOffset() && next.LastOffset() >= next.BaseOffset() && next.LeaderEpoch() == e.LeaderEpoch()
+}
+
+// appendedRun takes note of entries that were written to s, and publishes them.
+func (l *Log) appendedRun(s *segment.Segment, raw []byte, a *Appended) error {
+	records, end := int64(0), int64(0)
+	for len(raw) > 0 {
+		e, rest, err := record.NextEntry(raw)
+		if err != nil {
+			return l.errorf("%w: %w", ErrCorrupt, err)
+		}
+		if err := l.applyProducer(s, e, func() (record.Entry, error) { return e, nil }, true); err != nil {
+			return l.storage("transaction index", err)
+		}
+		n := int64(1)
+		if b, ok := e.Batch(); ok {
+			n = int64(b.Count())
+		}
+		if a.BaseOffset < 0 {
+			a.BaseOffset = e.BaseOffset()
+		}
+		a.LastOffset = e.LastOffset()
+		records, end, raw = records+n, e.NextOffset(), rest
+	}
+	l.publish(end, records)
 	return nil
 }
 

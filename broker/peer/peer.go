@@ -138,20 +138,28 @@ func (c *Client) roundTrip(conn net.Conn, r kmsg.Request, response kmsg.Response
 	return decode(body, c.next, r, response)
 }
 
-// read reads one frame. The buffer grows with what arrives: a length is only a claim.
+// readFirst is how many bytes a connection has room for at first: most answers come whole with one read.
+const readFirst = 32 << 10
+
+// read reads one frame, which is all that there can be, since one request is in work. The buffer grows with what arrives: a length is
+// only a claim.
 func (c *Client) read(conn net.Conn) ([]byte, error) {
-	var prefix [frame.LengthSize]byte
-	if _, err := io.ReadFull(conn, prefix[:]); err != nil {
+	if c.in == nil {
+		c.in = make([]byte, readFirst)
+	}
+	c.in = c.in[:cap(c.in)]
+	have, err := io.ReadAtLeast(conn, c.in, frame.LengthSize)
+	if err != nil {
 		return nil, err
 	}
-	size := int(int32(binary.BigEndian.Uint32(prefix[:])))
-	if size < 4 || size > c.options.MaxResponse {
-		return nil, fmt.Errorf("a response of %d bytes", size)
+	size := int(int32(binary.BigEndian.Uint32(c.in)))
+	if size < 4 || size > c.options.MaxResponse || have > frame.LengthSize+size {
+		return nil, fmt.Errorf("a response of %d bytes, of which there are %d", size, have-frame.LengthSize)
 	}
 	const step = 1 << 20
-	c.in = c.in[:0]
-	for len(c.in) < size {
-		n := min(size-len(c.in), max(step, len(c.in)))
+	c.in = c.in[:have]
+	for end := frame.LengthSize + size; len(c.in) < end; {
+		n := min(end-len(c.in), max(step, len(c.in)))
 		from := len(c.in)
 		if cap(c.in) < from+n {
 			c.in = append(make([]byte, 0, from+n), c.in...)
@@ -163,7 +171,7 @@ func (c *Client) read(conn net.Conn) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return c.in, nil
+	return c.in[frame.LengthSize:], nil
 }
 
 func decode(body []byte, correlation int32, r kmsg.Request, response kmsg.Response) error {

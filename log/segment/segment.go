@@ -253,9 +253,21 @@ func (s *Segment) IndexFull(indexBytes int32) bool {
 	return x.offsets.len() >= int(indexBytes)/8 || x.times.len() >= int(indexBytes)/12-1
 }
 
-// Append writes one entry. After an error the file is cut back, now or before the next Append. lastOffset must be less
-// than 2^31 above the base. Only the writer calls it.
+// Placed is an entry among those that are written together.
+type Placed struct {
+	Size       int
+	LastOffset int64 // less than 2^31 above the segment's base
+	MaxStamp   int64
+}
+
+// Append writes one entry, as AppendAll does.
 func (s *Segment) Append(e []byte, lastOffset, maxStamp int64, intervalBytes int) error {
+	return s.AppendAll(e, []Placed{{len(e), lastOffset, maxStamp}}, intervalBytes)
+}
+
+// AppendAll writes entries with one call: raw is made of them. After an error the file is cut back, now or before the next append, and
+// none of them is there. Only the writer calls it.
+func (s *Segment) AppendAll(raw []byte, entries []Placed, intervalBytes int) error {
 	x, err := s.indexes()
 	if err != nil {
 		return err
@@ -272,7 +284,7 @@ func (s *Segment) Append(e []byte, lastOffset, maxStamp int64, intervalBytes int
 		}
 		s.writer.torn = false
 	}
-	_, err = f.WriteAt(e, pos)
+	_, err = f.WriteAt(raw, pos)
 	if !s.unsynced.Load() {
 		s.unsynced.Store(true) // after the write: a concurrent Sync may have missed it
 	}
@@ -280,12 +292,26 @@ func (s *Segment) Append(e []byte, lastOffset, maxStamp int64, intervalBytes int
 		s.writer.torn = f.Truncate(pos) != nil
 		return err
 	}
-	s.size.Store(pos + int64(len(e)))
+	s.size.Store(pos + int64(len(raw)))
 	if pos == 0 {
-		s.firstStamp.Store(maxStamp)
+		s.firstStamp.Store(entries[0].MaxStamp)
 	}
-	s.index(x, pos, len(e), lastOffset, maxStamp, intervalBytes)
+	for _, e := range entries {
+		s.index(x, pos, e.Size, e.LastOffset, e.MaxStamp, intervalBytes)
+		pos += int64(e.Size)
+	}
 	return nil
+}
+
+// IndexRoom is how many entries can be appended before an index of at most indexBytes is full, at least one.
+func (s *Segment) IndexRoom(indexBytes int32) int {
+	x := s.loaded.Load()
+	if x == nil {
+		return 1 // the next append loads it
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return max(1, min(int(indexBytes)/8-x.offsets.len(), int(indexBytes)/12-1-x.times.len()))
 }
 
 // index accounts for an entry of size bytes at pos. An index entry is due when more than intervalBytes were
