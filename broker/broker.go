@@ -70,6 +70,7 @@ type Broker struct {
 	failed     chan error // why the broker must end by itself; the first reason counts
 	topics     *topicConfigs
 	throttles  *throttles
+	quotas     *clientQuotas
 	cleaner    atomic.Pointer[cleaner.Cleaner]
 	services   *api.Services
 	startedAt  time.Duration

@@ -47,6 +47,7 @@ func (d *dynamicConfig) apply(old, next *config.Snapshot) {
 	b.topics.defaultsChanged(next)
 	b.services.Logs.SetProducerIDExpiration(config.ProducerIDExpiration.Of(next))
 	b.throttles.limits(next)
+	b.quotas.connections.SetAll(float64(config.ConnectionCreationRate.Of(next)))
 	b.services.Replicas.Resize(config.ReplicaFetchers.Of(next))
 	if n := handlers(next); n != handlers(old) {
 		b.network.Resize(n)

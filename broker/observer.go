@@ -25,6 +25,8 @@ func (o *configObserver) ConfigChanged(kind, name string, values map[string]stri
 		o.brokers.changed(name, values)
 	case znode.ClientMetrics:
 		o.subscriptionChanged(name, values)
+	case znode.Users, znode.Clients, znode.IPs:
+		o.b.quotas.changed(kind, name, values)
 	}
 }
 

@@ -61,6 +61,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 	b.config = b.config.WithBrokerID(id)
 	b.live = config.NewLive(b.config)
 	b.throttles = newThrottles(b.config, b.clock)
+	b.quotas = newClientQuotas(b.config, b.clock, b.logger)
 	b.topics = newTopicConfigs(b.live, b.throttles, id)
 	for _, dir := range b.config.LogDirs() {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -84,7 +85,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 	}
 	b.services = &api.Services{
 		BrokerID: id, ClusterID: logs.ClusterID(), Embedded: b.config.Embedded(), APIs: api.NewTable(b.config.Embedded()),
-		Config: b.live, Levels: b.options.Levels, Metadata: metadata.NewCache(), Logs: logs, Clock: b.clock, Logger: b.named(loglevel.APIs),
+		Config: b.live, Levels: b.options.Levels, Quotas: b.quotas.clients, Metadata: metadata.NewCache(), Logs: logs, Clock: b.clock, Logger: b.named(loglevel.APIs),
 		Intercept: b.options.Intercept,
 	}
 	return nil
@@ -98,6 +99,8 @@ func (b *Broker) bindListeners(context.Context) error {
 		QueuedMaxRequestBytes: requestMemory(c),
 		MaxRequestBytes:       int32(config.SocketRequestMaxBytes.Of(c)),
 		ConnectionLimits:      connectionLimits(c),
+		TooFast:               b.quotas.connections.Admit,
+		Pace:                  b.quotas.connections.Pace,
 		IdleTimeout:           config.ConnectionsMaxIdle.Of(c),
 		SendBuffer:            config.SocketSendBuffer.Of(c),
 		ReceiveBuffer:         config.SocketReceiveBuffer.Of(c),

@@ -11,7 +11,9 @@ func Asking(request kmsg.Request, done func(kmsg.Response)) Event {
 	case *kmsg.ControlledShutdownRequest:
 		return asking(r, (*Machine).controlledShutdown, done)
 	case *kmsg.CreateTopicsRequest:
-		return asking(r, (*Machine).createTopics, done)
+		return asking(r, func(m *Machine, r *kmsg.CreateTopicsRequest, done func(*kmsg.CreateTopicsResponse)) {
+			m.createTopics(r, nil, done)
+		}, done)
 	case *kmsg.ElectLeadersRequest:
 		return asking(r, (*Machine).electLeaders, done)
 	case *kmsg.AlterPartitionAssignmentsRequest:

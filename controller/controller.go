@@ -252,17 +252,17 @@ func (c *Controller) UpdateFeatures(r *kmsg.UpdateFeaturesRequest, done func(*km
 // has passed (REQUEST_TIMED_OUT; the creation goes on). done is called once, on any goroutine; the request must not be changed
 // before.
 func (c *Controller) CreateTopics(r *kmsg.CreateTopicsRequest, done func(*kmsg.CreateTopicsResponse)) {
-	c.request(func(m *Machine) { m.reigning(func() { m.createTopics(r, done) }) })
+	c.Metered(nil).CreateTopics(r, done)
 }
 
 // DeleteTopics deletes topics by name or id and answers when they are gone, or when the request's timeout has passed.
 func (c *Controller) DeleteTopics(r *kmsg.DeleteTopicsRequest, done func(*kmsg.DeleteTopicsResponse)) {
-	c.request(func(m *Machine) { m.reigning(func() { m.deleteTopics(r, done) }) })
+	c.Metered(nil).DeleteTopics(r, done)
 }
 
 // CreatePartitions adds partitions to topics and answers as CreateTopics does.
 func (c *Controller) CreatePartitions(r *kmsg.CreatePartitionsRequest, done func(*kmsg.CreatePartitionsResponse)) {
-	c.request(func(m *Machine) { m.reigning(func() { m.createPartitions(r, done) }) })
+	c.Metered(nil).CreatePartitions(r, done)
 }
 
 // AlterConfigs replaces the configuration of (kind, name), see Observer for both, by what change makes of the present one

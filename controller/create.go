@@ -12,7 +12,7 @@ import (
 )
 
 // createTopics serves CreateTopics.
-func (m *Machine) createTopics(r *kmsg.CreateTopicsRequest, done func(*kmsg.CreateTopicsResponse)) {
+func (m *Machine) createTopics(r *kmsg.CreateTopicsRequest, permit Permit, done func(*kmsg.CreateTopicsResponse)) {
 	resp := r.ResponseKind().(*kmsg.CreateTopicsResponse)
 	for i := range r.Topics {
 		rt := kmsg.NewCreateTopicsResponseTopic()
@@ -39,6 +39,9 @@ func (m *Machine) createTopics(r *kmsg.CreateTopicsRequest, done func(*kmsg.Crea
 	var list []*creation
 	for i := range r.Topics {
 		c, err := m.newCreation(&r.Topics[i], twice)
+		if err == nil && !r.ValidateOnly {
+			err = permit.take(len(c.t.parts))
+		}
 		if err != nil {
 			q.result(m, i, err)
 			continue

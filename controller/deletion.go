@@ -28,7 +28,7 @@ type deletion struct {
 }
 
 // deleteTopics serves DeleteTopics.
-func (m *Machine) deleteTopics(r *kmsg.DeleteTopicsRequest, done func(*kmsg.DeleteTopicsResponse)) {
+func (m *Machine) deleteTopics(r *kmsg.DeleteTopicsRequest, permit Permit, done func(*kmsg.DeleteTopicsResponse)) {
 	wanted := r.Topics
 	if r.Version < 6 {
 		wanted = nil
@@ -58,6 +58,9 @@ func (m *Machine) deleteTopics(r *kmsg.DeleteTopicsRequest, done func(*kmsg.Dele
 		t, err := m.toDelete(r.Version, &wanted[i])
 		if twice[nameOrID(&wanted[i])] {
 			err = errcode.New(kerr.InvalidRequest, "Duplicate topic name or id.")
+		}
+		if err == nil {
+			err = permit.take(len(t.parts))
 		}
 		if err != nil {
 			q.result(m, i, err)

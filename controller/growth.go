@@ -14,7 +14,7 @@ import (
 )
 
 // createPartitions serves CreatePartitions. Words and order as kafka.server.ZkAdminManager.createPartitions in 3.9.
-func (m *Machine) createPartitions(r *kmsg.CreatePartitionsRequest, done func(*kmsg.CreatePartitionsResponse)) {
+func (m *Machine) createPartitions(r *kmsg.CreatePartitionsRequest, permit Permit, done func(*kmsg.CreatePartitionsResponse)) {
 	resp := r.ResponseKind().(*kmsg.CreatePartitionsResponse)
 	for i := range r.Topics {
 		rt := kmsg.NewCreatePartitionsResponseTopic()
@@ -35,6 +35,8 @@ func (m *Machine) createPartitions(r *kmsg.CreatePartitionsRequest, done func(*k
 		if twice[g.request.Topic] {
 			q.result(m, i, errcode.New(kerr.InvalidRequest, "Duplicate topic in request."))
 		} else if err := m.plan(g); err != nil || r.ValidateOnly {
+			q.result(m, i, err)
+		} else if err := permit.take(len(g.added)); err != nil {
 			q.result(m, i, err)
 		} else if g.t.growing {
 			g.t.queue = append(g.t.queue, func() { m.replan(g) })

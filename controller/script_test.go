@@ -118,12 +118,12 @@ func (s *script) play(words []string) {
 		s.others[id].Close()
 	case "create": // topics
 		r := newTopicRequest(words[1:]...)
-		s.request(func(m *Machine) { m.createTopics(r, func(*kmsg.CreateTopicsResponse) {}) })
+		s.request(func(m *Machine) { m.createTopics(r, nil, func(*kmsg.CreateTopicsResponse) {}) })
 	case "delete": // topic
 		r := kmsg.NewPtrDeleteTopicsRequest()
 		r.Version, r.TimeoutMillis = 6, 30000
 		r.Topics = []kmsg.DeleteTopicsRequestTopic{{Topic: &words[1]}}
-		s.request(func(m *Machine) { m.deleteTopics(r, func(*kmsg.DeleteTopicsResponse) {}) })
+		s.request(func(m *Machine) { m.deleteTopics(r, nil, func(*kmsg.DeleteTopicsResponse) {}) })
 	case "grow": // topic count
 		r := kmsg.NewPtrCreatePartitionsRequest()
 		r.Version, r.TimeoutMillis = 3, 30000
@@ -131,7 +131,7 @@ func (s *script) play(words []string) {
 		t.Topic = words[1]
 		fmt.Sscan(words[2], &t.Count)
 		r.Topics = append(r.Topics, t)
-		s.request(func(m *Machine) { m.createPartitions(r, func(*kmsg.CreatePartitionsResponse) {}) })
+		s.request(func(m *Machine) { m.createPartitions(r, nil, func(*kmsg.CreatePartitionsResponse) {}) })
 	case "isr": // topic-partition ids: its leader has others in sync
 		s.alterPartition(words[1], ids(words[2]))
 	case "shutdown": // id

@@ -338,7 +338,7 @@ func (s *sim) ask() {
 		r.TimeoutMillis = 500
 		b.post(Request{func(m *Machine) {
 			m.reigning(func() {
-				m.createTopics(r, func(resp *kmsg.CreateTopicsResponse) { answered(resp.Topics[0].ErrorCode, true) })
+				m.createTopics(r, nil, func(resp *kmsg.CreateTopicsResponse) { answered(resp.Topics[0].ErrorCode, true) })
 			})
 		}})
 	case 2:
@@ -347,7 +347,7 @@ func (s *sim) ask() {
 		r.Topics = []kmsg.DeleteTopicsRequestTopic{{Topic: &name}}
 		b.post(Request{func(m *Machine) {
 			m.reigning(func() {
-				m.deleteTopics(r, func(resp *kmsg.DeleteTopicsResponse) { answered(resp.Topics[0].ErrorCode, false) })
+				m.deleteTopics(r, nil, func(resp *kmsg.DeleteTopicsResponse) { answered(resp.Topics[0].ErrorCode, false) })
 			})
 		}})
 	case 3:
@@ -357,7 +357,7 @@ func (s *sim) ask() {
 		t.Topic, t.Count = name, int32(2+s.rand.IntN(5))
 		r.Topics = append(r.Topics, t)
 		b.post(Request{func(m *Machine) {
-			m.reigning(func() { m.createPartitions(r, func(resp *kmsg.CreatePartitionsResponse) { answered(-1, false) }) })
+			m.reigning(func() { m.createPartitions(r, nil, func(resp *kmsg.CreatePartitionsResponse) { answered(-1, false) }) })
 		}})
 	}
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,6 +27,13 @@ type Config struct {
 	MaxInFlight           int   // requests of one connection in work or not yet answered in full; 64
 
 	ConnectionLimits
+
+	// TooFast says how long a new connection from an address is held before it is closed, since others came too soon before;
+	// 0 if it may stay. nil: all may.
+	TooFast func(from netip.Addr) time.Duration
+
+	// Pace says how long to wait before a new connection is served and the next one accepted. nil: no time.
+	Pace func() time.Duration
 
 	IdleTimeout   time.Duration // connections.max.idle.ms; ≤ 0: never
 	SendBuffer    int           // socket.send.buffer.bytes; ≤ 0: the system's

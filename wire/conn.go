@@ -36,6 +36,7 @@ type Conn struct {
 	lookedAt atomic.Int64 // arrived when others waited for memory last
 	waiting  *Request     // stopped at a gate
 	place    dispatch.Waiter
+	pause    pause
 	end      dispatch.Node
 }
 
@@ -174,7 +175,7 @@ func (c *Conn) serveHere(r *Request) (done bool) {
 	r.state.Store(stateHere)
 	done = c.server.serve(r, true)
 	if !r.state.CompareAndSwap(stateHere, stateOpen) {
-		c.session.Done(&r.exchange)
+		c.done(&r.exchange)
 	} else if !done {
 		return false
 	}
@@ -196,7 +197,14 @@ func (p *peer) Deliver(m session.Message) {
 	c := (*Conn)(p)
 	switch m.Kind {
 	case session.Replied:
-		c.session.Done(m.X)
+		c.done(m.X)
+	case session.Began:
+		c.held()
+	case session.PauseOver:
+		c.pauseOver()
+	case session.TooFast:
+		c.session.Unmute(session.Throttled)
+		c.refuse(errTooFast)
 	case session.MemoryThere:
 		c.waiting.admitted = true
 		c.session.Unmute(session.Memory)
@@ -226,6 +234,7 @@ func (p *peer) Closed(cause error) {
 	c := (*Conn)(p)
 	c.dead.Store(true)
 	c.session.Close()
+	c.pause.stop()
 	c.giveUpWaiting()
 	if r := c.arriving; r != nil && r.admitted {
 		c.server.arrivals.remove(c)

@@ -25,11 +25,12 @@ type quota struct {
 		stopped   bool
 		empty     chan struct{} // closed when stopped and nobody is left
 	}
-	room sync.Cond
+	room     sync.Cond
+	stopping chan struct{} // closed when nobody is let in any more
 }
 
 func newQuota() *quota {
-	q := &quota{}
+	q := &quota{stopping: make(chan struct{})}
 	q.room.L = &q.mu.Mutex
 	q.mu.empty = make(chan struct{})
 	q.mu.perIP = map[netip.Addr]int{}
@@ -109,7 +110,10 @@ func (q *quota) leave(addr netip.Addr) {
 func (q *quota) stop() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.mu.stopped = true
+	if !q.mu.stopped {
+		q.mu.stopped = true
+		close(q.stopping)
+	}
 	q.room.Broadcast()
 	q.closeIfEmpty()
 	return q.mu.empty

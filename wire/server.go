@@ -178,7 +178,11 @@ func (a acceptor) Accept(listener string, port session.Port, remote, local netip
 		}
 		return nil
 	}
+	s.pace()
 	c.session = session.New(&s.limits, s.pool)
 	c.strand = dispatch.NewStrand(s.handlers)
+	if s.cfg.TooFast != nil {
+		c.hold(s.cfg.TooFast(remote.Addr()))
+	}
 	return (*peer)(c)
 }

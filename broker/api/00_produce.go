@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/quota"
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/log/record"
 	"github.com/gregor-broker/gregor/wire/errcode"
@@ -84,7 +85,9 @@ func serveProduce(s *Services, c *Call, request kmsg.Request) {
 		Version: r.Version, Acks: r.Acks, Timeout: time.Duration(r.TimeoutMillis) * time.Millisecond,
 		Internal: c.ClientID == adminClient, TransactionalID: r.TransactionID,
 	}
+	size := c.size()
 	s.Replicas.Produce(params, entries, func(results []replica.ProduceResult) {
+		c.throttle(s.Quotas.Record(quota.Produce, c.User(), c.ClientID, float64(size)))
 		if r.Acks == replica.AcksNone {
 			endSilentProduce(c, entries, results)
 			return

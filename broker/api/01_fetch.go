@@ -7,6 +7,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/fetchsession"
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/purgatory"
+	"github.com/gregor-broker/gregor/broker/quota"
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/wire/fetchenc"
@@ -95,7 +96,8 @@ func serveFetch(s *Services, c *Call, request kmsg.Request) {
 		c.replyFetch(&fetchenc.Response{ErrorCode: code})
 		return
 	}
-	f := &fetching{services: s, call: c, session: x}
+	c.usage.exempt = replicaID >= 0
+	f := &fetching{follower: replicaID >= 0, services: s, call: c, session: x}
 	f.resolve()
 	params := s.fetchParams(c, r, replicaID)
 	if x.Standing() {
@@ -182,6 +184,9 @@ func (s *Services) fetchParams(c *Call, r *kmsg.FetchRequest, replicaID int32) r
 	maxBytes := int(config.FetchMaxBytes.Of(s.Config.Now()))
 	if r.Version >= fetchSoftLimits {
 		maxBytes = min(maxBytes, int(r.MaxBytes))
+	}
+	if replicaID < 0 {
+		maxBytes = int(min(float64(maxBytes), s.Quotas.Most(quota.Fetch, c.User(), c.ClientID)))
 	}
 	return replica.FetchParams{
 		ReplicaID: replicaID, MaxWait: time.Duration(r.MaxWaitMillis) * time.Millisecond,

@@ -22,6 +22,8 @@ type Call struct {
 	// (replyFetch); Deliver gets what sends the answer and calls it, when it likes.
 	Amend   func(kmsg.Response)
 	Deliver func(send func())
+
+	usage usage
 }
 
 func newCall(r *wire.Request) *Call {
@@ -57,6 +59,12 @@ func (c *Call) Reply(r kmsg.Response) {
 
 // reply answers with r in the version that r has, which differs from the request's only where ApiVersions says so.
 func (c *Call) reply(r kmsg.Response) {
+	if wait := c.throttled(); wait > 0 {
+		if t, ok := r.(kmsg.SetThrottleResponse); ok {
+			t.SetThrottle(int32(wait.Milliseconds()))
+		}
+		c.request.Throttle(wait)
+	}
 	if c.Amend != nil {
 		c.Amend(r)
 	}
@@ -90,6 +98,9 @@ func (c *Call) replyFetch(r *fetchenc.Response) {
 
 // NoReply ends a request that has no answer (a produce with acks=0).
 func (c *Call) NoReply() {
+	if c.usage.wait > 0 {
+		c.request.Throttle(c.usage.wait)
+	}
 	if c.Deliver != nil {
 		c.Deliver(c.request.NoReply)
 		return

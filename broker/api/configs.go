@@ -12,6 +12,9 @@ import (
 const (
 	kindTopics        = "topics"
 	kindBrokers       = "brokers"
+	kindUsers         = "users"
+	kindClients       = "clients"
+	kindIPs           = "ips"
 	kindGroups        = "groups"
 	kindClientMetrics = "client-metrics"
 )

@@ -41,6 +41,7 @@ func (d *Dispatcher) Admit(_ *wire.Conn, h frame.Header, size int) (wire.Admissi
 func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 	e := d.services.APIs.entry(r.Header.Key)
 	call := newCall(r)
+	d.services.meter(call, e)
 	if e.Key == kmsg.ApiVersions && !d.services.APIs.Versions(r.Header.Key).Contains(r.Header.Version) {
 		call.unsupportedApiVersions(d.services)
 		return true
@@ -66,6 +67,7 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 		return true
 	}
 	e.Serve(d.services, call, request)
+	call.usage.served()
 	return true
 }
 

@@ -3,8 +3,10 @@ package api
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gregor-broker/gregor/broker/fetchsession"
+	"github.com/gregor-broker/gregor/broker/quota"
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/record"
@@ -16,6 +18,7 @@ import (
 
 // fetching is a Fetch from its reading to its answer.
 type fetching struct {
+	follower bool
 	services *Services
 	call     *Call
 	session  *fetchsession.Context
@@ -25,6 +28,10 @@ type fetching struct {
 
 // answer encodes the results that the session finds worth telling.
 func (f *fetching) answer(results []replica.FetchResult) {
+	if wait := f.throttled(results); wait > 0 {
+		f.answerLater(results, wait)
+		return
+	}
 	told := make([]fetchsession.Result, len(results))
 	for i := range results {
 		r := &results[i]
@@ -44,6 +51,33 @@ func (f *fetching) answer(results []replica.FetchResult) {
 		return
 	}
 	f.fill(&response, results, told)
+	f.call.replyFetch(&response)
+}
+
+// throttled counts what a consumer would get, and returns how long it is to wait: then it gets nothing, and that does not count.
+func (f *fetching) throttled(results []replica.FetchResult) time.Duration {
+	wait := f.call.throttled()
+	if q := f.services.Quotas; !f.follower && q.Enabled(quota.Fetch) {
+		bytes := 0.0
+		for i := range results {
+			bytes += float64(results[i].Records.Size())
+		}
+		user, client := f.call.User(), f.call.ClientID
+		if wait = max(wait, q.Record(quota.Fetch, user, client, bytes)); wait > 0 {
+			q.Unrecord(quota.Fetch, user, client, bytes)
+		}
+	}
+	return wait
+}
+
+// answerLater answers with nothing but the time, and leaves the session as it was.
+func (f *fetching) answerLater(results []replica.FetchResult, wait time.Duration) {
+	for i := range results {
+		release(results[i].Records)
+	}
+	response := fetchenc.Response{ThrottleMillis: int32(wait.Milliseconds())}
+	response.SessionID, response.ErrorCode = f.session.Throttled()
+	f.call.request.Throttle(wait)
 	f.call.replyFetch(&response)
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/loglevel"
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/oldoffsets"
+	"github.com/gregor-broker/gregor/broker/quota"
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/broker/telemetry"
 	"github.com/gregor-broker/gregor/controller"
@@ -26,6 +27,7 @@ type Services struct {
 	APIs        *Table
 	Config      *config.Live
 	Levels      *loglevel.Levels
+	Quotas      *quota.Clients // nil: nobody has one
 	Listeners   Listeners
 	Metadata    *metadata.Cache
 	Controller  *controller.Controller

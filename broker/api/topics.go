@@ -1,6 +1,9 @@
 package api
 
 import (
+	"github.com/gregor-broker/gregor/broker/quota"
+	"github.com/gregor-broker/gregor/controller"
+	"github.com/gregor-broker/gregor/wire/errcode"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -11,6 +14,30 @@ import (
 // A request whose time is over when it comes (a timeout below 0, for CreateTopics 0 too) is carried out all the same by
 // 3.9, which then answers that it timed out, and is not by 4.4 (KafkaEventQueue drops it).
 
+// Versions from which on a client knows THROTTLING_QUOTA_EXCEEDED, and is refused what is above its quota; an older one is
+// let do it and kept waiting afterwards (KIP-599).
+const (
+	mutationsStrictCreate = 6
+	mutationsStrictDelete = 5
+	mutationsStrictGrow   = 3
+)
+
+var errMutations = errcode.New(kerr.ThrottlingQuotaExceeded, "The throttling quota has been exceeded.")
+
+func (s *Services) mutation(c *Call, strictFrom int16) *quota.Mutation {
+	return s.Quotas.Mutation(c.User(), c.ClientID, c.Version >= strictFrom)
+}
+
+// metered is the controller for a request that has this quota.
+func (s *Services) metered(m *quota.Mutation) controller.Metered {
+	return s.Controller.Metered(func(partitions int) error {
+		if !m.Take(partitions) {
+			return errMutations
+		}
+		return nil
+	})
+}
+
 var createTopics = Entry{
 	Key: kmsg.CreateTopics, ZooKeeper: v(0, 7), Kafka4: v(2, 7),
 	Access: on(kmsg.ACLResourceTypeCluster, kmsg.ACLOperationCreate), Cost: 16, Runs: onProcessor, Controller: true,
@@ -19,7 +46,11 @@ var createTopics = Entry{
 			c.Reply(createTimedOut(q))
 			return
 		}
-		s.Controller.CreateTopics(r.(*kmsg.CreateTopicsRequest), func(response *kmsg.CreateTopicsResponse) { c.Reply(response) })
+		m := s.mutation(c, mutationsStrictCreate)
+		s.metered(m).CreateTopics(r.(*kmsg.CreateTopicsRequest), func(response *kmsg.CreateTopicsResponse) {
+			c.throttle(m.Wait())
+			c.Reply(response)
+		})
 	},
 }
 
@@ -31,7 +62,11 @@ var deleteTopics = Entry{
 			c.Reply(deleteTimedOut(q))
 			return
 		}
-		s.Controller.DeleteTopics(r.(*kmsg.DeleteTopicsRequest), func(response *kmsg.DeleteTopicsResponse) { c.Reply(response) })
+		m := s.mutation(c, mutationsStrictDelete)
+		s.metered(m).DeleteTopics(r.(*kmsg.DeleteTopicsRequest), func(response *kmsg.DeleteTopicsResponse) {
+			c.throttle(m.Wait())
+			c.Reply(response)
+		})
 	},
 }
 
@@ -43,7 +78,11 @@ var createPartitions = Entry{
 			c.Reply(growthTimedOut(q))
 			return
 		}
-		s.Controller.CreatePartitions(r.(*kmsg.CreatePartitionsRequest), func(response *kmsg.CreatePartitionsResponse) { c.Reply(response) })
+		m := s.mutation(c, mutationsStrictGrow)
+		s.metered(m).CreatePartitions(r.(*kmsg.CreatePartitionsRequest), func(response *kmsg.CreatePartitionsResponse) {
+			c.throttle(m.Wait())
+			c.Reply(response)
+		})
 	},
 }
 

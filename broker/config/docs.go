@@ -23,6 +23,7 @@ func Docs(w io.Writer) error {
 	}{
 		{"Broker keys", brokerTable}, {"Topic keys", topicTable},
 		{"Group keys (described only)", groupTable}, {"Client metrics keys", clientMetricsTable},
+		{"Quotas of users and client ids", clientQuotaTable}, {"Quotas of addresses", ipQuotaTable},
 	} {
 		if part.table == brokerTable {
 			fmt.Fprint(b, brokerKeysHead)

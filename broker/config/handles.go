@@ -83,6 +83,7 @@ var (
 	ConnectionsMaxIdle      = span("connections.max.idle.ms") // < 0 = for ever
 	MaxConnections          = integer("max.connections")
 	MaxConnectionsPerIP     = integer("max.connections.per.ip")
+	ConnectionCreationRate  = integer("max.connection.creation.rate") // per second
 	AutoCreateTopics        = boolean("auto.create.topics.enable")
 	DeleteTopic             = boolean("delete.topic.enable")
 	NumPartitions           = integer("num.partitions")
@@ -99,6 +100,10 @@ var (
 	ReplicaFetchers         = integer("num.replica.fetchers")
 	LeaderThrottle          = longInteger("leader.replication.throttled.rate")   // bytes/s
 	FollowerThrottle        = longInteger("follower.replication.throttled.rate") // bytes/s
+	QuotaWindows            = integer("quota.window.num")
+	QuotaWindow             = span("quota.window.size.seconds")
+	ControllerQuotaWindows  = integer("controller.quota.window.num")
+	ControllerQuotaWindow   = span("controller.quota.window.size.seconds")
 	ReplicationQuotaWindows = integer("replication.quota.window.num")
 	ReplicationQuotaWindow  = span("replication.quota.window.size.seconds")
 	ReplicaFetchBackoff     = span("replica.fetch.backoff.ms")

@@ -84,6 +84,7 @@ const (
 	ScopeTopic
 	ScopeGroup
 	ScopeClientMetrics
+	ScopeQuota
 )
 
 // scopeKeys is a scope's part of the table.
@@ -99,6 +100,8 @@ var (
 	topicTable         = newScope(ScopeTopic, brokerTable, topicRows)
 	groupTable         = newScope(ScopeGroup, brokerTable, groupRows)
 	clientMetricsTable = newScope(ScopeClientMetrics, brokerTable, clientMetricsRows)
+	clientQuotaTable   = newScope(ScopeQuota, brokerTable, clientQuotaRows)
+	ipQuotaTable       = newScope(ScopeQuota, brokerTable, ipQuotaRows)
 )
 
 // newScope joins rows, sorted by name. It panics for rows that contradict themselves; the tests run it.

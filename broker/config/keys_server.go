@@ -65,7 +65,7 @@ var serverKeys = []Key{
 	{Name: "max.connections.per.ip.overrides", Type: String, Default: "", Update: ClusterWide,
 		Doc: "Other limits for single addresses: host:limit, comma-separated."},
 	{Name: "max.connection.creation.rate", Type: Int, Default: "2147483647", Valid: atLeast(0), Update: ClusterWide,
-		Standing: Accepted, Why: whyQuotas, Doc: "The most new connections per second."},
+		Doc: "The most new connections per second."},
 	{Name: "auto.create.topics.enable", Type: Bool, Default: "true",
 		Doc: "Whether a topic that a client asks for is created when it does not exist."},
 	{Name: "delete.topic.enable", Type: Bool, Default: "true", Doc: "Whether topics can be deleted."},

@@ -12,7 +12,6 @@ const (
 	whyPurge            = "finished requests are not kept"
 	whyUnstable         = "only what works is offered"
 	whySecurity         = "only TLS and SASL listeners use it, and they are refused until they exist"
-	whyQuotas           = "quotas are not enforced yet"
 	whyMetrics          = "metrics are not served yet"
 	whyTelemetry        = "clients do not push metrics to a broker on ZooKeeper"
 	whyConsumerProtocol = "groups of the consumer protocol (KIP-848) are not served on ZooKeeper, where a 3.9 broker could not read them"

@@ -116,6 +116,19 @@ func (x *Context) Finish(results []Result) (sessionID int32, code int16) {
 	}), 0
 }
 
+// Throttled is Finish for an answer that tells nothing, since the client has to wait: what it would have told is told later.
+func (x *Context) Throttled() (sessionID int32, code int16) {
+	if x.session == nil {
+		return NoSession, 0
+	}
+	x.session.mu.Lock()
+	defer x.session.mu.Unlock()
+	if x.session.epoch != x.epoch {
+		return x.session.id, kerr.InvalidFetchSessionEpoch.Code
+	}
+	return x.session.id, 0
+}
+
 func (x *Context) finishIncremental(results []Result) (int32, int16) {
 	s := x.session
 	s.mu.Lock()

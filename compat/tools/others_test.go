@@ -102,11 +102,6 @@ var trials = map[string][]trial{
 		{"--remove --force --topic TOPIC", "does not support DELETE_ACLS"},
 	},
 	"kafka-cluster | unregister": {{"unregister BOOTSTRAP --id 99", "does not support the broker unregistration API"}},
-	"kafka-configs | users, clients, ips: quotas": {
-		{"--entity-type users --describe", "does not support DESCRIBE_CLIENT_QUOTAS"},
-		{"--entity-type clients --entity-name c --alter --add-config producer_byte_rate=1", "does not support DESCRIBE_CLIENT_QUOTAS"},
-		{"--entity-type ips --describe", "does not support DESCRIBE_CLIENT_QUOTAS"},
-	},
 	"kafka-configs | users: SCRAM": {
 		{"--entity-type users --entity-name u --alter --add-config SCRAM-SHA-256=[password=x]", "does not support ALTER_USER_SCRAM_CREDENTIALS"},
 	},

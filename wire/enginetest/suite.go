@@ -38,6 +38,8 @@ func (s *Suite) Run(t *testing.T) {
 		{"MaxConnections", (*Suite).maxConnections},
 		{"MaxConnectionsPerIP", (*Suite).maxConnectionsPerIP},
 		{"IdleTimeout", (*Suite).idleTimeout},
+		{"Throttled", (*Suite).throttled},
+		{"TooFast", (*Suite).tooFast},
 
 		{"SlowReaders", (*Suite).slowReaders},
 		{"ReplyAfterDeath", (*Suite).replyAfterDeath},

@@ -149,6 +149,9 @@ func (c *conn) expire() {
 
 // read is the reading goroutine: it lives as long as the connection.
 func (c *conn) read() {
+	if c.peer.Session().Muted() {
+		c.Post(session.Message{Kind: session.Began})
+	}
 	for c.readOnce() {
 	}
 	c.mu.Lock()

@@ -262,6 +262,9 @@ func (p *processor) adopt(c *conn) {
 		p.close(c, fmt.Errorf("epoll_ctl: %w", err))
 		return
 	}
+	if c.peer.Session().Muted() {
+		p.deliver(c, session.Message{Kind: session.Began})
+	}
 	for _, m := range p.all {
 		p.deliver(c, m)
 	}

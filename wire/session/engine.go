@@ -77,6 +77,9 @@ const (
 	QueueHasRoom             // the handlers' queue has room for the request that waits for it
 	Stalled                  // others wait for memory that the arriving request holds without arriving
 	Drain                    // read nothing more, close when all is answered
+	Began                    // the engine has begun to own a connection that is muted from the start
+	PauseOver                // a pause may be over
+	TooFast                  // the connection came too soon after others of its address
 )
 
 // Acceptor decides about new connections. Called on an engine's accepting goroutines.

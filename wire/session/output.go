@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/gregor-broker/gregor/wire/buffers"
 	"github.com/gregor-broker/gregor/wire/frame"
@@ -23,6 +24,7 @@ type Exchange struct {
 	parts  []payload.Part // what is left to send after the prefix
 	few    [2]payload.Part
 	buffer []byte // of the pool's; returned when the reply is out
+	pause  time.Duration
 }
 
 // SetReply stores a reply, without length prefix. It takes over the parts' files.
@@ -46,6 +48,13 @@ func (x *Exchange) SetReply(parts []payload.Part) {
 
 // SetLast makes the exchange the connection's last: it closes when all earlier replies are out. It sends nothing itself.
 func (x *Exchange) SetLast() { x.last = true }
+
+// SetPause has nothing read from the connection for d from when the exchange is done. Whoever owns the connection keeps the
+// time.
+func (x *Exchange) SetPause(d time.Duration) { x.pause = d }
+
+// Pause is what SetPause said.
+func (x *Exchange) Pause() time.Duration { return x.pause }
 
 // SetBuffer attaches a buffer of the pool's that returns there when the reply is out.
 func (x *Exchange) SetBuffer(b []byte) { x.buffer = b }

@@ -20,12 +20,13 @@ type Reason uint8
 
 // The reasons.
 const (
-	InFlight Reason = 1 << iota // too many requests are unanswered
-	Output                      // too many bytes are unsent
-	Memory                      // a request waits for its share of the memory budget
-	Queue                       // a request waits for room in the handlers' queue
-	Draining                    // the server stops
-	Closing                     // the connection ends after the replies that are due
+	InFlight  Reason = 1 << iota // too many requests are unanswered
+	Output                       // too many bytes are unsent
+	Memory                       // a request waits for its share of the memory budget
+	Queue                        // a request waits for room in the handlers' queue
+	Draining                     // the server stops
+	Closing                      // the connection ends after the replies that are due
+	Throttled                    // its client has taken more than its quota allows
 )
 
 // Conn is one connection's protocol state.

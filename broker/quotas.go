@@ -1,0 +1,73 @@
+package broker
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/broker/quota"
+	"github.com/gregor-broker/gregor/controller/znode"
+	"github.com/gregor-broker/gregor/wire/clock"
+	"go.uber.org/zap"
+)
+
+// clientQuotas are the quotas of clients. They change with the configuration of users, client ids and addresses, on the
+// goroutine of the controller's observer; requests and new connections ask them.
+type clientQuotas struct {
+	clients     *quota.Clients
+	connections *quota.Connections
+	logger      *zap.Logger
+}
+
+func newClientQuotas(c *config.Snapshot, clk clock.Clock, logger *zap.Logger) *clientQuotas {
+	windows := quota.Windows{Num: config.QuotaWindows.Of(c), Size: config.QuotaWindow.Of(c)}
+	mutations := quota.Windows{Num: config.ControllerQuotaWindows.Of(c), Size: config.ControllerQuotaWindow.Of(c)}
+	q := &clientQuotas{
+		clients: quota.NewClients(clk, windows, mutations), connections: quota.NewConnections(clk, windows), logger: logger,
+	}
+	q.connections.SetAll(float64(config.ConnectionCreationRate.Of(c)))
+	return q
+}
+
+// changed takes over what the metadata store has of one entity; kind and name as in controller.Observer.
+func (q *clientQuotas) changed(kind, name string, values map[string]string) {
+	limits := config.QuotasOf(values)
+	if kind == znode.IPs {
+		q.address(name, limits.ConnectionRate)
+		return
+	}
+	e := quota.Entity{Client: name}
+	if kind == znode.Users {
+		e = quota.Entity{User: name}
+		if i := strings.LastIndex(name, "/"+znode.Clients+"/"); i >= 0 {
+			e = quota.Entity{User: name[:i], Client: name[i+len(znode.Clients)+2:]}
+		}
+	}
+	set := map[quota.Kind]float64{}
+	for kind, limit := range map[quota.Kind]*float64{
+		quota.Produce: limits.ProducerByteRate, quota.Fetch: limits.ConsumerByteRate, quota.Request: limits.RequestPercentage,
+		quota.Mutations: limits.MutationRate,
+	} {
+		if limit != nil {
+			set[kind] = *limit
+		}
+	}
+	q.clients.Set(e, set)
+}
+
+func (q *clientQuotas) address(name string, rate *float64) {
+	limit := -1.0
+	if rate != nil {
+		limit = *rate
+	}
+	if name == znode.Default {
+		q.connections.SetRest(limit)
+		return
+	}
+	addr, err := netip.ParseAddr(name)
+	if err != nil {
+		q.logger.Warn("the connection rate of what is no address has no effect", zap.String("name", name))
+		return
+	}
+	q.connections.Set(addr, limit)
+}

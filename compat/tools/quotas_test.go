@@ -1,0 +1,68 @@
+package tools
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gregor-broker/gregor/compat/harness"
+)
+
+// TestClientQuotas: quotas of users, client ids and addresses are set, described, hold, and are taken back.
+func TestClientQuotas(t *testing.T) {
+	both(t, func(t *testing.T, b *harness.Broker, tools *harness.Tools) {
+		configs := func(args ...string) harness.Output {
+			return tools.Run(t, "kafka-configs", append([]string{"--bootstrap-server", b.Addr}, args...)...)
+		}
+		describe := func(args ...string) func() harness.Output {
+			return func() harness.Output { return configs(append([]string{"--describe"}, args...)...) }
+		}
+		slow, user := name("slow"), name("user")
+		wantMatch(t, configs("--alter", "--entity-type", "clients", "--entity-name", slow, "--add-config", "producer_byte_rate=50000,consumer_byte_rate=1000000"),
+			`Completed updating config for client `+slow)
+		wantMatch(t, configs("--alter", "--entity-type", "users", "--entity-name", user, "--entity-type", "clients", "--entity-default",
+			"--add-config", "request_percentage=200.5"), `Completed updating config`)
+		wantMatch(t, configs("--alter", "--entity-type", "users", "--entity-name", user, "--add-config", "controller_mutation_rate=3"), `Completed updating config for user `+user)
+		wantMatch(t, configs("--alter", "--entity-type", "ips", "--entity-name", "10.99.0.1", "--add-config", "connection_creation_rate=10"),
+			`Completed updating config for ip 10\.99\.0\.1`)
+
+		awaitMatch(t, describe("--entity-type", "clients", "--entity-name", slow),
+			`^Quota configs for client-id '`+slow+`' are (consumer_byte_rate=1000000\.0, producer_byte_rate=50000\.0|producer_byte_rate=50000\.0, consumer_byte_rate=1000000\.0)$`)
+		awaitMatch(t, describe("--entity-type", "users", "--entity-name", user, "--entity-type", "clients", "--entity-default"),
+			`^Quota configs for user-principal '`+user+`', the default client-id are request_percentage=200\.5$`)
+		awaitMatch(t, describe("--entity-type", "users"), `^Quota configs for user-principal '`+user+`' are controller_mutation_rate=3\.0$`)
+		awaitMatch(t, describe("--entity-type", "ips"), `^Quota configs for ip '10\.99\.0\.1' are connection_creation_rate=10\.0$`)
+
+		// 600 kB at 50 kB/s, where ten seconds' worth may come at once: throttled.
+		topic := name("quota")
+		harness.CreateTopic(t, b, topic, 1)
+		perf := func(client string) harness.Output {
+			return tools.Run(t, "kafka-producer-perf-test", "--topic", topic, "--num-records", "600", "--record-size", "1000", "--throughput", "-1",
+				"--print-metrics", "--producer-props", "bootstrap.servers="+b.Addr, "client.id="+client, "linger.ms=0", "batch.size=20000")
+		}
+		const throttled = `producer-metrics:produce-throttle-time-max:\{client-id=[^}]*\}\s+: [1-9]`
+		wantMatch(t, perf(slow), throttled)
+		if out := perf(name("fast")); matches(out, throttled) {
+			t.Errorf("a client without a quota is throttled:\n%.3000s", out)
+		}
+
+		for _, refused := range []struct{ config, words string }{
+			{"no_such_rate=5", "no_such_rate"}, {"producer_byte_rate=-1", "producer_byte_rate"}, {"producer_byte_rate=x", "x"},
+		} {
+			out := tools.Try(t, "kafka-configs", "", "--bootstrap-server", b.Addr, "--alter", "--entity-type", "clients", "--entity-name", slow, "--add-config", refused.config)
+			if out.Code == 0 || !strings.Contains(out.String(), refused.words) {
+				t.Errorf("%s ends with %d:\n%.2000s", refused.config, out.Code, out)
+			}
+		}
+
+		configs("--alter", "--entity-type", "clients", "--entity-name", slow, "--delete-config", "producer_byte_rate,consumer_byte_rate")
+		configs("--alter", "--entity-type", "users", "--entity-name", user, "--delete-config", "controller_mutation_rate")
+		configs("--alter", "--entity-type", "users", "--entity-name", user, "--entity-type", "clients", "--entity-default", "--delete-config", "request_percentage")
+		configs("--alter", "--entity-type", "ips", "--entity-name", "10.99.0.1", "--delete-config", "connection_creation_rate")
+		awaitMatch(t, func() harness.Output {
+			all := configs("--describe", "--entity-type", "clients")
+			more := configs("--describe", "--entity-type", "users")
+			ips := configs("--describe", "--entity-type", "ips")
+			return harness.Output{Stdout: "begin\n" + all.Stdout + more.Stdout + ips.Stdout + "end\n"}
+		}, `^begin\n\s*end$`)
+	})
+}
