@@ -5,11 +5,12 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unve
 LDFLAGS := -s -w -X main.version=$(VERSION)
 MAX_MB  := 30
 
-# How long "make fuzz" fuzzes each target, and "make soak" kills and restarts.
+# How long "make fuzz" fuzzes each target, and "make soak" kills and restarts; how many lives "make simulate" plays.
 FUZZTIME ?= 5m
 SOAK     ?= 30m
+SEEDS    ?= 2000
 
-.PHONY: help build run cluster test test-unit test-compat test-deps bench fuzz soak lint fmt clean
+.PHONY: help build run cluster test test-unit test-compat test-deps bench fuzz soak simulate lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +47,9 @@ fuzz: ## every fuzz target for FUZZTIME (default 5m)
 
 soak: build ## produce while one broker, then three are broken, each for SOAK (default 30m); nothing acknowledged may be lost
 	GREGOR_COMPAT=1 GREGOR_SOAK=$(SOAK) $(GO) test -p 1 -count=1 -timeout 0 -v -run TestSoak ./compat/datadir ./compat/cluster ./compat/txn
+
+simulate: ## SEEDS (default 2000) random lives of a cluster on virtual time; one that goes wrong is printed as a command that repeats it
+	GREGOR_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 0 -run 'TestClusterSimulation$$|TestSimulation$$' ./broker ./controller
 
 lint: ## gofmt, go vet for three platforms, and our own rules
 	@compat/run/test lint
