@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
+	"github.com/gregor-broker/gregor/broker/api"
 	"github.com/gregor-broker/gregor/broker/fetchsession"
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/replica"
@@ -190,6 +191,9 @@ func (p *simProc) obey(request kmsg.Request) kmsg.Response {
 		}
 		p.w.say("%d is ordered by %d (%d) to stop %+v", p.id, r.ControllerID, r.ControllerEpoch, r.Topics)
 		return p.replicas.StopReplica(r)
+	}
+	if r, ok := request.(*kmsg.DescribeLogDirsRequest); ok {
+		return (&api.Services{Replicas: p.replicas}).DescribeLogDirs(r)
 	}
 	panic("no order")
 }

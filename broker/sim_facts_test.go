@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/controller/store"
@@ -300,6 +301,11 @@ func (f *simFacts) settled() {
 		want := len(f.w.brokers[s.Leader-1].mirrors[tp].records)
 		if len(f.committed[tp]) != want {
 			f.wrong("of %d records of %s only %d are committed", want, tpName(tp), len(f.committed[tp]))
+		}
+		for _, b := range f.w.brokers {
+			if l := b.proc.logs.Get(tp); l != nil && !slices.Contains(replicas, b.id) {
+				f.wrong("%d still has %s, which is on %v", b.id, tpName(tp), replicas)
+			}
 		}
 		for _, id := range replicas {
 			m := f.w.brokers[id-1].mirrors[tp]

@@ -31,6 +31,8 @@ func (t transport) Send(ctx context.Context, to int32, request kmsg.Request) (km
 		return s.Replicas.StopReplica(r), nil
 	case *kmsg.UpdateMetadataRequest:
 		return s.UpdateMetadata(r), nil
+	case *kmsg.DescribeLogDirsRequest:
+		return s.DescribeLogDirs(r), nil
 	}
 	return nil, fmt.Errorf("%s is no order to a broker", kmsg.NameForKey(request.Key()))
 }

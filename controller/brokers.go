@@ -139,6 +139,7 @@ func (m *Machine) brokersStarted(ids []int32, found map[int32]*broker) {
 	for _, id := range ids {
 		m.removeStrays(id)
 	}
+	m.askForStrays(ids)
 }
 
 // onBrokers returns the partitions that have a replica on one of the brokers.

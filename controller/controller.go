@@ -73,7 +73,8 @@ type InternalTopic struct {
 	Configs           map[string]string
 }
 
-// Transport carries the controller's orders to the brokers: LeaderAndISR, UpdateMetadata, StopReplica. Send blocks
+// Transport carries the controller's orders to the brokers: LeaderAndISR, UpdateMetadata, StopReplica; and its question what they
+// have, DescribeLogDirs. Send blocks
 // until the broker has answered; the controller calls it once at a time per broker, in the order in which the orders must
 // take effect. It retries after an error until the broker's registration vanishes or its own leadership ends. The
 // request and what it refers to must not be changed; the receiver may keep them.

@@ -83,7 +83,7 @@ type Commit struct {
 	Txns    []store.Txn
 }
 
-// Send gives an order to a broker, after the ones before it have been answered.
+// Send gives an order, or a question, to a broker, after the ones before it have been answered.
 type Send struct {
 	ID      uint64
 	Broker  int32

@@ -123,9 +123,25 @@ func (s *replicaServer) serve(req kmsg.Request) kmsg.Response {
 		return s.update(r)
 	case *kmsg.StopReplicaRequest:
 		return s.stop(r)
+	case *kmsg.DescribeLogDirsRequest:
+		return s.dirs(r)
 	}
 	s.t.Errorf("order %T", req)
 	return nil
+}
+
+// dirs answers what is there.
+func (s *replicaServer) dirs(r *kmsg.DescribeLogDirsRequest) kmsg.Response {
+	resp := r.ResponseKind().(*kmsg.DescribeLogDirsResponse)
+	dir := kmsg.NewDescribeLogDirsResponseDir()
+	for _, name := range slices.Sorted(maps.Keys(s.mu.replicas)) {
+		topic, p := parsePartition(name)
+		t := kmsg.NewDescribeLogDirsResponseDirTopic()
+		t.Topic, t.Partitions = topic, []kmsg.DescribeLogDirsResponseDirTopicPartition{{Partition: p}}
+		dir.Topics = append(dir.Topics, t)
+	}
+	resp.Dirs = append(resp.Dirs, dir)
+	return resp
 }
 
 func (s *replicaServer) stale(epoch int32) bool {

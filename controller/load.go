@@ -154,6 +154,7 @@ func (m *Machine) startReign(deleted []string) {
 	m.preferredNodeChanged()
 	m.reassignNodeChanged()
 	m.scheduleBalance(firstBalance)
+	m.askForStrays(r.brokerIDs())
 	early := r.early
 	r.early = nil
 	for _, run := range early {

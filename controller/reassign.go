@@ -216,7 +216,7 @@ func (m *Machine) removeStrays(id int32) {
 		case x.t.gone || x.t.deletion != nil || slices.Contains(x.part().replicas, id):
 			delete(r.strays[id], x)
 		default:
-			r.orders.stops[id] = append(r.orders.stops[id], stop{ref: x, remove: true, epoch: x.part().leaderEpoch})
+			m.removeStray(id, x)
 		}
 	}
 }

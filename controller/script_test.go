@@ -101,14 +101,19 @@ func (s *script) play(words []string) {
 		s.machine.o.Settings.Protocol = p
 	case "begin":
 		s.mail = append(s.mail, Begin{s.client.Session()})
-	case "register": // id [rack]
+	case "register", "return": // id [rack]: new, or with the data that it had
 		var id int32
 		fmt.Sscan(words[1], &id)
 		b := brokerNode(id)
 		if len(words) > 2 {
 			b.Rack = words[2]
 		}
-		s.servers[id], s.others[id] = newReplicaServer(s.t, id), s.fake.Client()
+		s.others[id] = s.fake.Client()
+		if had := s.servers[id]; had != nil && words[0] == "return" {
+			had.restart()
+		} else {
+			s.servers[id] = newReplicaServer(s.t, id)
+		}
 		if _, err := s.others[id].Commit(ctx, store.Create(znode.BrokerPath(id), b.Encode(), store.Ephemeral)); err != nil {
 			s.t.Fatal(err)
 		}
@@ -383,6 +388,8 @@ func showOrder(req kmsg.Request) string {
 				}
 			}
 		}
+	case *kmsg.DescribeLogDirsRequest:
+		b.WriteString("DescribeLogDirs")
 	case *kmsg.StopReplicaRequest:
 		fmt.Fprintf(&b, "StopReplica epoch %d", r.ControllerEpoch)
 		for _, t := range r.Topics {

@@ -34,7 +34,7 @@ type sim struct {
 	asked   map[string]int  // requests about a topic that have no answer, also those that died with their broker
 	overlap map[string]bool // several were under way at once: their order is not known
 	answers int
-	moved   map[string]bool     // topics that were reassigned: data may be left on brokers that were away
+	moved   map[string]bool     // topics that were reassigned: when they are deleted, data may be left on brokers that were away
 	epochs  map[string][2]int32 // state path + topic id: controller epoch and leader epoch seen
 }
 
@@ -487,9 +487,11 @@ func (s *sim) inOrder() {
 		if fmt.Sprint(b.server.mu.metadata) != fmt.Sprint(leaders) {
 			s.t.Errorf("broker %d tells clients\n%v, the store says\n%v", b.id, b.server.mu.metadata, leaders)
 		}
-		for name := range b.server.mu.replicas {
-			topic, _ := parsePartition(name)
-			if _, ok := leaders[name]; !ok && !s.moved[topic] {
+		for name, has := range b.server.mu.replicas {
+			topic, p := parsePartition(name)
+			z, ok := topics[topic]
+			known := ok && z.ID == has.id && int(p) < len(z.Replicas)
+			if known && !slices.Contains(z.Replicas[p], b.id) || !known && !s.moved[topic] {
 				s.t.Errorf("broker %d still has data of %s", b.id, name)
 			}
 		}

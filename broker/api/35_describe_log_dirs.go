@@ -16,15 +16,19 @@ var describeLogDirs = Entry{
 }
 
 func serveDescribeLogDirs(s *Services, c *Call, request kmsg.Request) {
-	r := request.(*kmsg.DescribeLogDirsRequest)
-	response := kmsg.NewPtrDescribeLogDirsResponse()
+	c.Reply(s.DescribeLogDirs(request.(*kmsg.DescribeLogDirsRequest)))
+}
+
+// DescribeLogDirs answers clients, and this broker's own controller.
+func (s *Services) DescribeLogDirs(r *kmsg.DescribeLogDirsRequest) *kmsg.DescribeLogDirsResponse {
+	response := r.ResponseKind().(*kmsg.DescribeLogDirsResponse)
 	for _, dir := range s.Replicas.LogDirs(wantedLogs(r)) {
 		d := kmsg.NewDescribeLogDirsResponseDir()
 		d.Dir, d.TotalBytes, d.UsableBytes = dir.Path, dir.Total, dir.Usable
 		d.Topics = logDirTopics(dir.Replicas)
 		response.Dirs = append(response.Dirs, d)
 	}
-	c.Reply(response)
+	return response
 }
 
 // wantedLogs is the request's selection; null topics are all.
