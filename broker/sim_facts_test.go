@@ -46,6 +46,7 @@ type simFacts struct {
 	observer  *storetest.Client
 	committed map[log.TopicPartition][]simRecord
 	state     map[log.TopicPartition]znode.State
+	where     map[string]int64   // offset at which a value was committed; no value is sent twice, but by producers that try again
 	leader    map[simEpoch]int32 // by whoever took the role
 	elected   map[simEpoch]int32 // by the store
 	acking    map[simEpoch]int32 // who has acknowledged a record of the epoch
@@ -64,7 +65,7 @@ type simEpoch struct {
 func (f *simFacts) begin(w *simWorld) {
 	*f = simFacts{
 		w: w, committed: map[log.TopicPartition][]simRecord{}, state: map[log.TopicPartition]znode.State{}, leader: map[simEpoch]int32{},
-		elected: map[simEpoch]int32{}, acking: map[simEpoch]int32{},
+		where: map[string]int64{}, elected: map[simEpoch]int32{}, acking: map[simEpoch]int32{},
 	}
 }
 
@@ -210,6 +211,10 @@ func (f *simFacts) commit(p *simProc, tp log.TopicPartition, m *simMirror) {
 	for ; m.agreed < int(m.hw) && m.agreed < len(m.records); m.agreed++ {
 		r := m.records[m.agreed]
 		if m.agreed == len(all) {
+			if at, twice := f.where[r.value]; twice {
+				f.wrong("%q was committed at offset %d of %s, and again at %d", r.value, at, tpName(tp), m.agreed)
+			}
+			f.where[r.value] = int64(m.agreed)
 			all = append(all, r)
 			f.committed[tp] = all
 		} else if all[m.agreed] != r {
@@ -270,6 +275,16 @@ func (f *simFacts) acknowledged(p *simProc, tp log.TopicPartition, acks int16, o
 	}
 }
 
+// acknowledgedOnce is what an idempotent producer was told. The broker may have been told the record by another leader, so the
+// epoch says nothing of who acknowledges.
+func (f *simFacts) acknowledgedOnce(p *simProc, tp log.TopicPartition, offset int64, value string) {
+	f.look()
+	f.acked++
+	if all := f.committed[tp]; offset >= int64(len(all)) || all[offset].value != value {
+		f.wrong("%d acknowledged %q at %d of %s, which is not committed", p.id, value, offset, tpName(tp))
+	}
+}
+
 // seen is what a consumer was given.
 func (f *simFacts) seen(p *simProc, tp log.TopicPartition, offset int64, r simRecord) {
 	f.read++
@@ -280,6 +295,11 @@ func (f *simFacts) seen(p *simProc, tp log.TopicPartition, offset int64, r simRe
 
 // settled looks at the end, when everything has been in order for a while.
 func (f *simFacts) settled() {
+	for _, p := range f.w.producers {
+		if p.pending {
+			f.wrong("%q was never acknowledged", p.value())
+		}
+	}
 	for _, tp := range simTopics {
 		s := f.state[tp]
 		topic, err := znode.DecodeTopic([]byte(f.w.store.Dump()[znode.TopicPath(tp.Topic)]))

@@ -71,6 +71,7 @@ func simulate(t *testing.T, seed uint64, trouble time.Duration) *simWorld {
 	w.chaos = true
 	w.trouble()
 	w.clients()
+	w.startProducers()
 	w.pass(trouble)
 	w.chaos = false
 	w.repair()

@@ -20,20 +20,21 @@ import (
 
 // simWorld is what is outside of the brokers' processes.
 type simWorld struct {
-	t        *testing.T
-	rand     *rand.Rand
-	now      time.Duration
-	queue    simQueue
-	last     uint64
-	store    *storetest.Fake
-	brokers  []*simBroker             // [id-1]
-	sessions []*simControl            // with the store
-	cut      map[simLink]int          // links on which nothing arrives, with how often they were cut
-	chaos    bool                     // while bad things happen
-	facts    simFacts                 // what must stay true
-	resting  bool                     // clients do nothing any more
-	print    bool                     // every event
-	counted  struct{ hash, n uint64 } // of the events, to see that a seed repeats itself
+	t         *testing.T
+	rand      *rand.Rand
+	now       time.Duration
+	queue     simQueue
+	last      uint64
+	store     *storetest.Fake
+	brokers   []*simBroker    // [id-1]
+	sessions  []*simControl   // with the store
+	cut       map[simLink]int // links on which nothing arrives, with how often they were cut
+	chaos     bool            // while bad things happen
+	facts     simFacts        // what must stay true
+	producers []*simProducer
+	resting   bool                     // clients do nothing any more
+	print     bool                     // every event
+	counted   struct{ hash, n uint64 } // of the events, to see that a seed repeats itself
 }
 
 // simLink is a direction between two machines; 0 is the metadata store.
