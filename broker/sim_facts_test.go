@@ -36,7 +36,8 @@ type simMirror struct {
 	proc    *simProc // that it was looked at in
 	epoch   int32    // leader epoch then
 	hw      int64
-	records []simRecord
+	records []simRecord // by offset; what lies below the log start may be missing
+	start   int64
 	agreed  int // so many records are known to be the committed ones
 }
 
@@ -46,10 +47,11 @@ type simFacts struct {
 	observer  *storetest.Client
 	committed map[log.TopicPartition][]simRecord
 	state     map[log.TopicPartition]znode.State
-	where     map[string]int64   // offset at which a value was committed; no value is sent twice, but by producers that try again
-	leader    map[simEpoch]int32 // by whoever took the role
-	elected   map[simEpoch]int32 // by the store
-	acking    map[simEpoch]int32 // who has acknowledged a record of the epoch
+	trimmed   map[log.TopicPartition]int64 // up to where somebody was allowed to delete
+	where     map[string]int64             // offset at which a value was committed; no value is sent twice, but by producers that try again
+	leader    map[simEpoch]int32           // by whoever took the role
+	elected   map[simEpoch]int32           // by the store
+	acking    map[simEpoch]int32           // who has acknowledged a record of the epoch
 	sent      int
 	acked     int
 	read      int
@@ -65,7 +67,7 @@ type simEpoch struct {
 func (f *simFacts) begin(w *simWorld) {
 	*f = simFacts{
 		w: w, committed: map[log.TopicPartition][]simRecord{}, state: map[log.TopicPartition]znode.State{}, leader: map[simEpoch]int32{},
-		where: map[string]int64{}, elected: map[simEpoch]int32{}, acking: map[simEpoch]int32{},
+		trimmed: map[log.TopicPartition]int64{}, where: map[string]int64{}, elected: map[simEpoch]int32{}, acking: map[simEpoch]int32{},
 	}
 }
 
@@ -154,7 +156,14 @@ func (f *simFacts) lookAt(p *simProc, tp log.TopicPartition) {
 		m.records = m.records[:b.End]
 		m.agreed = min(m.agreed, len(m.records))
 	} else if b.End > have {
+		if have < b.Start { // it began anew, at what the leader has left
+			m.records = append(m.records, make([]simRecord, b.Start-have)...)
+			have = b.Start
+		}
 		m.records = append(m.records, f.w.records(l, have, b.End)...)
+	}
+	if m.start = b.Start; b.Start > f.trimmed[tp] {
+		f.wrong("%s at %d begins at %d, although nobody deleted beyond %d", tpName(tp), p.id, b.Start, f.trimmed[tp])
 	}
 	epoch, ok := p.epochs[tp]
 	if !ok {
@@ -169,6 +178,9 @@ func (f *simFacts) lookAt(p *simProc, tp log.TopicPartition) {
 
 // records reads a range of a log.
 func (w *simWorld) records(l *log.Log, from, to int64) []simRecord {
+	if from == to {
+		return nil
+	}
 	r, err := l.Read(from, 1<<30, log.LogEnd, true)
 	if err != nil {
 		w.t.Fatalf("reading a log: %v", err)
@@ -210,6 +222,9 @@ func (f *simFacts) commit(p *simProc, tp log.TopicPartition, m *simMirror) {
 	all := f.committed[tp]
 	for ; m.agreed < int(m.hw) && m.agreed < len(m.records); m.agreed++ {
 		r := m.records[m.agreed]
+		if int64(m.agreed) < m.start && m.agreed < len(all) {
+			continue
+		}
 		if m.agreed == len(all) {
 			if at, twice := f.where[r.value]; twice {
 				f.wrong("%q was committed at offset %d of %s, and again at %d", r.value, at, tpName(tp), m.agreed)
@@ -240,7 +255,7 @@ func (f *simFacts) inSync(tp log.TopicPartition) {
 				f.wrong("%d is in sync for %s and ends at %d, although %d are committed (%+v)", id, tpName(tp), len(m.records), len(all), f.state[tp])
 				return
 			}
-			if m.records[m.agreed] != all[m.agreed] {
+			if int64(m.agreed) >= m.start && m.records[m.agreed] != all[m.agreed] {
 				f.wrong("%d is in sync for %s and has %v at %d, where %v is committed", id, tpName(tp), m.records[m.agreed], m.agreed, all[m.agreed])
 				return
 			}

@@ -198,7 +198,7 @@ func (w *simWorld) trouble() {
 
 func (w *simWorld) disturb() {
 	b, other := w.anyone(), w.anyone()
-	switch w.rand.IntN(14) {
+	switch w.rand.IntN(15) {
 	case 0, 1:
 		if !b.proc.dead {
 			w.say("%d crashes", b.id)
@@ -243,6 +243,8 @@ func (w *simWorld) disturb() {
 		w.operate(b.proc)
 	case 13:
 		w.shutDown(b)
+	case 14:
+		w.trim(simTopics[w.rand.IntN(len(simTopics))])
 	}
 }
 
@@ -289,6 +291,24 @@ func (w *simWorld) operate(p *simProc) {
 		r = a
 	}
 	p.run(func() { p.ask(r, func(kmsg.Response, error) {}) })
+}
+
+// trim deletes records, up to somewhere below the leader's high watermark.
+func (w *simWorld) trim(tp log.TopicPartition) {
+	p := w.chooseLeader(tp)
+	p.run(func() {
+		l := p.logs.Get(tp)
+		if l == nil {
+			return
+		}
+		to := w.rand.Int64N(l.Bounds().HighWatermark + 1)
+		if _, leads := p.leads[tp]; leads {
+			w.facts.trimmed[tp] = max(w.facts.trimmed[tp], to)
+		}
+		w.say("delete from %s up to %d at %d", tpName(tp), to, p.id)
+		p.replicas.DeleteRecords(w.between(0, 5*time.Second), []replica.DeleteEntry{{Topic: tp.Topic, Partition: tp.Partition, Offset: to}},
+			func([]replica.DeleteResult) {})
+	})
 }
 
 // shutDown is a controlled shutdown: the process goes when the controller has answered, or after a while.
