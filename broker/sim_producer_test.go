@@ -41,6 +41,7 @@ func (p *simProducer) begin() {
 }
 
 func (p *simProducer) value() string { return fmt.Sprintf("p%d-%d", p.id, p.next) }
+func (p *simProducer) last() string  { return fmt.Sprintf("p%d-%d", p.id, p.next-1) }
 
 // send tries once; another try follows unless an acknowledgement comes.
 func (p *simProducer) send() {
@@ -72,7 +73,14 @@ func (p *simProducer) answered(from *simProc, sequence int32, r replica.ProduceR
 	w := p.w
 	switch {
 	case errors.Is(r.Err, kerr.OutOfOrderSequenceNumber) && from.leads[p.tp] == w.facts.state[p.tp].LeaderEpoch: // not one who has been deposed
-		w.facts.wrong("%d refuses %q for %s as out of order, although all before it were acknowledged", from.id, p.value(), tpName(p.tp))
+		if p.next == 0 || w.facts.where[p.last()] >= w.facts.trimmed[p.tp] {
+			w.facts.wrong("%d refuses %q for %s as out of order, although all before it were acknowledged: it has %+v", from.id, p.value(), tpName(p.tp),
+				from.logs.Get(p.tp).Producers())
+			return
+		}
+		// Its last record was deleted, and that broker may never have had it: a producer takes another epoch then.
+		p.id, p.next = p.id+100, 0
+		p.send()
 	case r.Err != nil:
 		w.at(w.between(time.Millisecond, 500*time.Millisecond), "producer tries again", again)
 	default:

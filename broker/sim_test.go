@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	simBrokers = 4
 	simTrouble = 45 * time.Second // how long bad things happen
 	simPeace   = 40 * time.Second // after which everything must be in order
 )
@@ -65,10 +64,10 @@ func TestClusterSimulationRepeatsItself(t *testing.T) {
 
 // simulate plays one seed: trouble, then peace.
 func simulate(t *testing.T, seed uint64, trouble time.Duration) *simWorld {
-	w := newSimWorld(t, seed, simBrokers)
+	w := newSimWorld(t, seed, 3+int(seed%3))
 	w.heartbeats()
 	w.create()
-	w.chaos = true
+	w.chaos, w.pace = true, []time.Duration{1, 3, 3, 10}[w.rand.IntN(4)]*time.Second
 	w.trouble()
 	w.clients()
 	w.startProducers()
@@ -188,7 +187,7 @@ func (w *simWorld) consume(p *simProc, tp log.TopicPartition) {
 
 // trouble has something bad happen now and then.
 func (w *simWorld) trouble() {
-	w.at(w.mostlyShort(3*time.Second), "trouble", func() {
+	w.at(w.mostlyShort(w.pace), "trouble", func() {
 		if w.chaos {
 			w.disturb()
 			w.trouble()

@@ -29,6 +29,7 @@ type simWorld struct {
 	brokers   []*simBroker    // [id-1]
 	sessions  []*simControl   // with the store
 	cut       map[simLink]int // links on which nothing arrives, with how often they were cut
+	pace      time.Duration   // between two bad things, at most
 	chaos     bool            // while bad things happen
 	facts     simFacts        // what must stay true
 	producers []*simProducer
