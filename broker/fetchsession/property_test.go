@@ -88,7 +88,7 @@ func incrementalEqualsFull(t *testing.T, r *rand.Rand, stands bool) {
 		for i := range b.end {
 			changed := b.end[i] != before.end[i] || b.start[i] != before.start[i] || b.fails[i] != before.fails[i]
 			if p := places[key(int32(i))]; p != nil && changed {
-				p.Touch()
+				p.Touch(true)
 			}
 		}
 		req := Request{SessionID: id, Epoch: epoch, Follower: stands}
@@ -202,10 +202,11 @@ func TestStanding(t *testing.T) {
 	rs[2].Settled = false
 	x.Finish(rs)
 	x = look(2, Request{Partitions: want(0)}, 2, 0)
-	places[1].Touch()
-	places[1].Touch()
-	places[2].Touch()
-	if *told != 2 {
+	places[1].Touch(false)
+	places[1].Touch(true)
+	places[1].Touch(true)
+	places[2].Touch(false)
+	if *told != 1 {
 		t.Errorf("it was told %d times", *told)
 	}
 	if touched := x.More(); !slices.Equal(touched, []int{0, 2}) || !slices.Equal(partitions(x), []int32{2, 0, 1}) {
@@ -214,7 +215,7 @@ func TestStanding(t *testing.T) {
 	x.Looked(9)
 	x.Finish(settled(3))
 	stale := look(3, Request{})
-	places[0].Touch()
+	places[0].Touch(true)
 	stale.More()
 	x = look(4, Request{Forgotten: []Key{key(1)}}) // the client did not wait
 	if _, code := stale.Finish(settled(1)); code != kerr.InvalidFetchSessionEpoch.Code {
@@ -224,7 +225,7 @@ func TestStanding(t *testing.T) {
 		t.Error("what an overtaken Fetch saw is lost")
 	}
 	x.Looked(20)
-	if places[1].Touch() || !places[0].Touch() || places[1].LastFetch() != 9 || places[0].LastFetch() != 20 {
+	if places[1].Touch(true) || !places[0].Touch(true) || places[1].LastFetch() != 9 || places[0].LastFetch() != 20 {
 		t.Errorf("the last fetches are %d and %d", places[0].LastFetch(), places[1].LastFetch())
 	}
 }

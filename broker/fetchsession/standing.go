@@ -20,6 +20,7 @@ type Place struct {
 
 	// Guarded by standing.mu.
 	touched bool          // in standing.mu.touched
+	told    bool          // and the Notifier has been told
 	gone    bool          // no longer in the session
 	until   time.Duration // LastFetch of one that is gone
 	context *Context      // of the last Fetch that looked at it
@@ -42,16 +43,17 @@ func newStanding(n Notifier) *standing {
 	return s
 }
 
-// Touch says that something happened to the partition. It returns false once the place is gone, so that it need not be kept.
-func (p *Place) Touch() bool {
+// Touch says that something happened to the partition, and if wake is set that a Fetch which waits should look at it now. It returns
+// false once the place is gone, so that it need not be kept.
+func (p *Place) Touch(wake bool) bool {
 	s := p.standing
 	s.mu.Lock()
-	gone, first := p.gone, !p.touched
-	if !gone {
-		s.touch(p)
-	}
+	gone := p.gone
+	s.touch(p)
+	tell := wake && !p.told && !gone
+	p.told = p.told || tell
 	s.mu.Unlock()
-	if first && !gone {
+	if tell {
 		s.changes.Notify()
 	}
 	return !gone
@@ -98,7 +100,7 @@ func (s *standing) take(x *Context) (added []*Place, again []int) {
 	defer s.mu.Unlock()
 	for i, p := range s.mu.touched {
 		s.mu.touched[i] = nil
-		p.touched = false
+		p.touched, p.told = false, false
 		switch {
 		case p.gone:
 		case p.context == x:

@@ -105,8 +105,8 @@ func (x *proposal) answered(o insync.Outcome) {
 	if raised {
 		p.moved()
 	}
-	p.acks.Notify()  // what is committed may now be on too few replicas
-	p.places.touch() // who is in sync, and so settled, has changed
+	p.acks.Notify()       // what is committed may now be on too few replicas
+	p.places.touch(false) // who is in sync, and so settled, has changed
 	if again {
 		p.manager.clock.AfterFunc(proposeAgain, x.again)
 	}

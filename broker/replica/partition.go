@@ -90,14 +90,15 @@ func (p *Partition) advance() {
 // moved wakes who waits for the high watermark.
 func (p *Partition) moved() {
 	p.acks.Notify()
-	p.happened()
+	p.fetches.Notify()
+	p.places.touch(false) // a follower is told with the next that it is told
 	p.watched.notify(p)
 }
 
-// happened wakes who fetches, after anything that may change what a Fetch is answered.
+// happened wakes who fetches.
 func (p *Partition) happened() {
 	p.fetches.Notify()
-	p.places.touch()
+	p.places.touch(true)
 }
 
 // moveHighWatermark is advance without waking anybody.
@@ -159,6 +160,7 @@ func (p *Partition) follow(r *role) {
 // roleChanged wakes who waited under the old role.
 func (p *Partition) roleChanged() {
 	p.moved()
+	p.places.touch(true)
 	p.starts.Notify()
 }
 

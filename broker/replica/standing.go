@@ -24,7 +24,8 @@ type Standing struct {
 
 // Place is where a partition tells a follower's session that something happened to it. Safe for concurrent use.
 type Place interface {
-	Touch() bool // false once it is of no use any more
+	// Touch is told whether a Fetch that waits should look now. It returns false once it is of no use any more.
+	Touch(wake bool) bool
 	insync.Beat
 }
 
@@ -47,13 +48,13 @@ func (p *places) add(x Place) {
 }
 
 // touch costs one atomic load where there are none.
-func (p *places) touch() {
+func (p *places) touch(wake bool) {
 	if p.count.Load() == 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.list = slices.DeleteFunc(p.mu.list, func(x Place) bool { return !x.Touch() })
+	p.mu.list = slices.DeleteFunc(p.mu.list, func(x Place) bool { return !x.Touch(wake) })
 	p.count.Store(int32(len(p.mu.list)))
 }
 
