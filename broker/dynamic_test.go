@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 	"go.uber.org/zap"
 
 	"github.com/gregor-broker/gregor/broker/config"
@@ -148,6 +149,147 @@ func TestLoggers(t *testing.T) {
 		}
 		if alter("1", loglevel.Replicas, remove, nil) != 0 || b.options.Levels.All()[loglevel.Replicas] != "WARN" {
 			t.Errorf("when it is taken back: %v", b.options.Levels.All())
+		}
+	})
+}
+
+// quotas sets quotas of an entity: type and name ("" for the default) in pairs; a value below 0 takes one back.
+func quotas(t *testing.T, cl *kgo.Client, key string, value float64, entity ...string) int16 {
+	t.Helper()
+	r := kmsg.NewPtrAlterClientQuotasRequest()
+	entry := kmsg.NewAlterClientQuotasRequestEntry()
+	for i := 0; i < len(entity); i += 2 {
+		part := kmsg.AlterClientQuotasRequestEntryEntity{Type: entity[i]}
+		if entity[i+1] != "" {
+			part.Name = &entity[i+1]
+		}
+		entry.Entity = append(entry.Entity, part)
+	}
+	entry.Ops = append(entry.Ops, kmsg.AlterClientQuotasRequestEntryOp{Key: key, Value: value, Remove: value < 0})
+	r.Entries = append(r.Entries, entry)
+	answer, err := r.RequestWith(t.Context(), cl.SeedBrokers()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Entries[0].ErrorCode
+}
+
+// TestMutationQuota: who creates more partitions than the quota allows is refused from CreateTopics v6 on, and with an older
+// version is let do it and waits; what is not created costs nothing. After a restart the quota still holds.
+func TestMutationQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		b, stop := start(t, dir)
+		cl := client(t, b)
+		if code := quotas(t, cl, "controller_mutation_rate", 1, "user", ""); code != 0 { // eleven at once
+			t.Fatalf("error %d", code)
+		}
+		cl.Close()
+		stop()
+		b, _ = start(t, dir)
+		cl = client(t, b)
+		defer cl.Close()
+		create := func(version int16, topic string, partitions int32, validate bool) (code int16, wait time.Duration) {
+			r := kmsg.NewPtrCreateTopicsRequest()
+			r.TimeoutMillis, r.ValidateOnly = 60000, validate
+			of := kmsg.NewCreateTopicsRequestTopic()
+			of.Topic, of.NumPartitions, of.ReplicationFactor = topic, partitions, 1
+			r.Topics = append(r.Topics, of)
+			pinned := client(t, b, kgo.MaxVersions(limited(version)))
+			defer pinned.Close()
+			answer, err := r.RequestWith(t.Context(), pinned.SeedBrokers()[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer.Topics[0].ErrorCode, time.Duration(answer.ThrottleMillis) * time.Millisecond
+		}
+		for _, step := range []struct {
+			version    int16
+			topic      string
+			partitions int32
+			validate   bool
+			code       int16
+			throttled  bool
+			then       time.Duration
+		}{
+			{7, "a", 9, false, 0, false, 0},
+			{7, "a", 9, false, kerr.TopicAlreadyExists.Code, false, 0},
+			{7, "b", 9, true, 0, false, 0},
+			{7, "b", 9, false, 0, false, 0}, // begun within the quota
+			{7, "c", 1, false, kerr.ThrottlingQuotaExceeded.Code, true, time.Minute},
+			{7, "c", 11, false, 0, false, 0},
+			{5, "d", 5, false, 0, true, 0},
+			{7, "e", 1, false, kerr.ThrottlingQuotaExceeded.Code, true, 0},
+		} {
+			code, wait := create(step.version, step.topic, step.partitions, step.validate)
+			if code != step.code || (wait > 0) != step.throttled {
+				t.Errorf("%+v: error %d, throttled for %v", step, code, wait)
+			}
+			time.Sleep(step.then)
+		}
+		time.Sleep(time.Minute)
+		if code := quotas(t, cl, "controller_mutation_rate", -1, "user", ""); code != 0 {
+			t.Errorf("taken back: error %d", code)
+		}
+		if code, wait := create(7, "f", 100, false); code != 0 || wait != 0 {
+			t.Errorf("without a quota: error %d, throttled for %v", code, wait)
+		}
+	})
+}
+
+// limited is what a client knows that sends CreateTopics in this version.
+func limited(createTopics int16) *kversion.Versions {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(int16(kmsg.CreateTopics), createTopics)
+	return v
+}
+
+// TestQuotasStored: an entity without quotas leaves nothing behind, and a bad one is refused.
+func TestQuotasStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := start(t, t.TempDir())
+		cl := client(t, b)
+		defer cl.Close()
+		for _, c := range []struct {
+			entity []string
+			kind   string
+			name   string
+		}{
+			{[]string{"client-id", "c/1 *"}, "clients", "c/1 *"}, {[]string{"client-id", ""}, "clients", "<default>"},
+			{[]string{"user", "u", "client-id", "c"}, "users", "u/clients/c"},
+		} {
+			if code := quotas(t, cl, "consumer_byte_rate", 1000, c.entity...); code != 0 {
+				t.Errorf("%v: error %d", c.entity, code)
+			}
+			if got := b.services.Controller.Configs(c.kind, c.name)["consumer_byte_rate"]; got != "1000" {
+				t.Errorf("%v: %q is stored", c.entity, got)
+			}
+			if code := quotas(t, cl, "consumer_byte_rate", -1, c.entity...); code != 0 {
+				t.Errorf("%v, taken back: error %d", c.entity, code)
+			}
+			if b.services.Controller.Configs(c.kind, c.name) != nil {
+				t.Errorf("%v: something is left", c.entity)
+			}
+		}
+		for _, bad := range [][]string{{}, {"ip", "nowhere"}, {"group", "g"}, {"ip", "10.0.0.1", "user", "u"}} {
+			if code := quotas(t, cl, "consumer_byte_rate", 1000, bad...); code != kerr.InvalidRequest.Code {
+				t.Errorf("%v: error %d", bad, code)
+			}
+		}
+		if code := quotas(t, cl, "connection_creation_rate", 2, "ip", ""); code != 0 {
+			t.Errorf("connections: error %d", code)
+		}
+		refused := false
+		for range 50 {
+			if conn, err := b.Dial("PLAINTEXT"); err == nil {
+				conn.Write([]byte{0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 8, 0xff, 0xff})
+				_, err := conn.Read(make([]byte, 4))
+				refused = refused || err != nil
+				conn.Close()
+			}
+		}
+		if !refused {
+			t.Error("fifty connections at once are served at 2/s")
 		}
 	})
 }

@@ -120,6 +120,7 @@ func TestMixed(t *testing.T) {
 	topic := name("mixed")
 	tools.run(t, "kafka-topics", "--create", "--topic", topic, "--replica-assignment", "1:2:3,2:3:1,3:1:2")
 	c.AwaitInSync(t, limit, topic)
+	configsTravel(t, c, topic)
 	load := startLoad(t, c, topic, 3)
 	load.more(t, 100)
 	for range 3 { // the controller moves on each time
