@@ -2,6 +2,7 @@ package txn
 
 import (
 	"slices"
+	"time"
 
 	"github.com/gregor-broker/gregor/groupcoord/runtime"
 	"github.com/gregor-broker/gregor/groupcoord/schema"
@@ -22,6 +23,13 @@ type addPartitions struct {
 	Addition
 	done func(missing []schema.TxnTopic, err error)
 }
+
+// holdFor is how long an addition waits for the end of the transaction before it, which a producer may not know to be incomplete.
+// Kafka has it try again.
+const holdFor = 100 * time.Millisecond
+
+// maxHeld bounds how many wait for one transaction: a producer has one in flight for each broker that it produces to.
+const maxHeld = 100
 
 // AddPartitions adds partitions to a transaction, which begins with the first of them, or verifies that they are in it. done is
 // called once: missing are those that a verification did not find, which is TRANSACTION_ABORTABLE.
@@ -49,8 +57,10 @@ func (m *machine) addPartitions(ev *addPartitions, out *runtime.Out) {
 		m.refuse(out, ev, errMapping)
 	case e.value.ProducerEpoch != ev.Epoch:
 		m.refuse(out, ev, errFenced)
-	case e.prepared():
+	case e.prepared() && (ev.VerifyOnly || len(e.held) >= maxHeld):
 		m.refuse(out, ev, errConcurrent)
+	case e.prepared():
+		m.hold(ev, e, out)
 	case ev.VerifyOnly:
 		m.answer(out, ev, e.missing(ev.Topics))
 	case e.value.Status == schema.TxnOngoing && len(e.missing(ev.Topics)) == 0:
@@ -58,6 +68,31 @@ func (m *machine) addPartitions(ev *addPartitions, out *runtime.Out) {
 	default:
 		m.add(ev, e, out)
 	}
+}
+
+// hold lets an addition wait.
+func (m *machine) hold(ev *addPartitions, e *entry, out *runtime.Out) {
+	if e.held = append(e.held, ev); len(e.held) == 1 {
+		out.Set(&e.patience, holdFor)
+	}
+}
+
+// release has the additions that wait handled again.
+func (m *machine) release(e *entry, out *runtime.Out) {
+	out.Stop(&e.patience)
+	held := e.held
+	e.held = nil
+	for _, ev := range held {
+		m.submit(ev)
+	}
+}
+
+// refuseHeld ends the waiting.
+func (m *machine) refuseHeld(e *entry, out *runtime.Out) {
+	for _, ev := range e.held {
+		m.refuse(out, ev, errConcurrent)
+	}
+	e.held = nil
 }
 
 // missing returns which of some partitions do not take part.

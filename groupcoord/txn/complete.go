@@ -74,6 +74,7 @@ func (m *machine) complete(e *entry, out *runtime.Out) {
 	v.ProducerID, v.ProducerEpoch = identity(e.value)
 	v.NextProducerID, v.Topics = -1, []schema.TxnTopic{}
 	m.write(out, e, e.id, v, e.lastEpoch)
+	m.release(e, out)
 	out.Then(func(err error, out *runtime.Out) {
 		if err != nil && e.prepared() && m.entries[e.id] == e {
 			m.log.Warn("a completed transaction cannot be noted now; trying again", zap.String("txn", e.id), zap.Error(err))

@@ -18,6 +18,8 @@
 //
 //   - While a write waits to be replicated Kafka answers CONCURRENT_TRANSACTIONS to all other requests of the transactional id; here
 //     they are judged by the state to come, and answered when it is replicated.
+//   - AddPartitionsToTxn and AddOffsetsToTxn wait up to 100 ms for the end of the transaction before; Kafka answers
+//     CONCURRENT_TRANSACTIONS at once, and the producer tries again after a pause.
 //   - A producer that names an older epoch when all epochs are used up is fenced; Kafka answers UNKNOWN_SERVER_ERROR.
 //   - A partition is taken for deleted, and its marker for written, after metadata has not known it for two seconds.
 package txn

@@ -31,6 +31,8 @@ type entry struct {
 
 	unmarked map[partition]struct{} // of a prepared transaction: where markers are missing; nil while it is not replicated
 	again    runtime.Timer          // tries again to write that the transaction is complete
+	held     []*addPartitions       // wait for that
+	patience runtime.Timer          // ends their waiting
 }
 
 // second says whether the producer speaks the second protocol.

@@ -393,6 +393,39 @@ func TestListAndDescribe(t *testing.T) {
 	})
 }
 
+// Partitions that come while the transaction before is being completed join the next one as soon as that is possible.
+func TestAdditionsWaitForTheEnd(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		ended(w, 5, true, true)
+		first, second, verified := w.joins("x", 1000, 1, true, 0), w.joins("x", 1000, 1, true, 1), verify(w, 1, 0)
+		w.must("first", first, "waits")
+		w.must("second", second, "waits")
+		w.must("verification", verified, "CONCURRENT_TRANSACTIONS")
+		pass(50 * time.Millisecond)
+		w.leaders.release()
+		w.must("first", first, "ok")
+		w.must("second", second, "ok")
+		if v := w.last("x"); v.Status != schema.TxnOngoing || len(v.Topics[0].Partitions) != 2 {
+			t.Errorf("%+v", v)
+		}
+		w.leaders.hold()
+		w.must("end", w.end(5, "x", 1000, 1, false), "ok 1000/2")
+		var held []*reply
+		for range maxHeld + 1 {
+			held = append(held, w.joins("x", 1000, 2, true, 0))
+		}
+		w.must("one too many", held[maxHeld], "CONCURRENT_TRANSACTIONS")
+		w.must("the last that waits", held[maxHeld-1], "waits")
+		pass(holdFor)
+		w.must("its time is over", held[maxHeld-1], "CONCURRENT_TRANSACTIONS")
+		moved := w.joins("x", 1000, 2, true, 0)
+		w.must("another", moved, "waits")
+		w.move()
+		w.must("the coordinator has moved", moved, "NOT_COORDINATOR")
+		w.leaders.release()
+	})
+}
+
 // Markers of many transactions that end at a time go to a broker in few requests.
 func TestMarkersTravelTogether(t *testing.T) {
 	inWorld(t, 2, func(w *world) {

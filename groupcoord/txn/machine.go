@@ -38,6 +38,7 @@ type (
 	timeoutsDue struct{}
 	expiryDue   struct{}
 	completeDue struct{ entry *entry }
+	patienceDue struct{ entry *entry }
 )
 
 func newMachine(o *Options, p int32, s *sender, submit func(runtime.Event)) *machine {
@@ -68,6 +69,8 @@ func (m *machine) Handle(ev any, out *runtime.Out) {
 		m.list(ev, out)
 	case completeDue:
 		m.complete(ev.entry, out)
+	case patienceDue:
+		m.refuseHeld(ev.entry, out)
 	case timeoutsDue:
 		m.abortTimedOut(out)
 	case expiryDue:
@@ -95,7 +98,7 @@ func (m *machine) Apply(r *runtime.Record) {
 	e := m.entries[string(id)]
 	if e == nil {
 		e = &entry{id: string(id), lastEpoch: -1, next: -1}
-		e.again.Event = completeDue{e}
+		e.again.Event, e.patience.Event = completeDue{e}, patienceDue{e}
 		m.entries[e.id] = e
 	}
 	e.value, e.lastEpoch, e.next, e.unmarked = v, e.next, -1, nil
@@ -141,9 +144,14 @@ func (m *machine) Loaded(out *runtime.Out) {
 	}
 }
 
-// Unloaded ends the machine's life.
-func (m *machine) Unloaded(error) {
+// Unloaded ends the machine's life, and answers who waits.
+func (m *machine) Unloaded(err error) {
 	m.life.over.Store(true)
+	for _, e := range m.entries {
+		for _, ev := range e.held {
+			ev.Refuse(err)
+		}
+	}
 }
 
 // whenReplicated calls f when all that was written is below the high watermark, however long that takes. Once its state is dropped
