@@ -43,7 +43,8 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-var errNoBroker = errors.New("no broker answers at that address")
+// errNoBroker is what clients take for a broker that is down.
+var errNoBroker = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no broker answers at that address")}
 
 // dial connects to the broker whose id is the port: registrations say so.
 func (c *cluster) dial(_ context.Context, address string) (net.Conn, error) {
@@ -106,7 +107,13 @@ func (c *cluster) client(opts ...kgo.Opt) *kgo.Client {
 	}
 	cl, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(seeds...),
-		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) { return c.dial(ctx, address) }),
+		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) {
+			conn, err := c.dial(ctx, address)
+			if err != nil {
+				time.Sleep(10 * time.Millisecond) // a client that tries again at once would keep virtual time from passing
+			}
+			return conn, err
+		}),
 	}, opts...)...)
 	if err != nil {
 		c.t.Fatal(err)

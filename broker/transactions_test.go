@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,6 +122,67 @@ func TestTransactionTimesOut(t *testing.T) {
 		}
 		if err := cl.EndTransaction(t.Context(), kgo.TryCommit); err == nil {
 			t.Error("a transaction that was aborted could be committed")
+		}
+	})
+}
+
+// On ZooKeeper, with three brokers of which one after the other stops and comes back: the coordinator moves, markers go to leaders
+// elsewhere, and of every transaction that was committed all is seen, of the others nothing. 3.9 can read what is stored.
+func TestTransactionsInACluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		settings := []string{"min.insync.replicas=2", "default.replication.factor=3", "transaction.state.log.num.partitions=3"}
+		for id := int32(1); id <= 3; id++ {
+			c.start(id, settings...)
+		}
+		admin := c.client()
+		defer admin.Close()
+		createTopic(t, admin, "t", 6, nil)
+		producers := make([]*kgo.Client, 3)
+		for i := range producers {
+			producers[i] = c.client(kgo.TransactionalID(fmt.Sprint("id-", i)), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+			defer producers[i].Close()
+		}
+		var want []string
+		round := func(n int) {
+			for i, p := range producers {
+				value, commit := fmt.Sprintf("%d-%d", n, i), (n+i)%2 == 0
+				if err := transact(t, p, "t", value, commit, 0, 1, 2, 3, 4, 5); err != nil {
+					t.Fatal(value, err)
+				}
+				for range 6 {
+					if commit {
+						want = append(want, value)
+					}
+				}
+			}
+		}
+		for id := int32(1); id <= 3; id++ {
+			round(int(2 * id))
+			eventually(t, "all in sync", func() bool { return c.inSync("t", 3) && c.inSync("__transaction_state", 3) })
+			c.stop(id)
+			round(int(2*id) + 1)
+			c.start(id, settings...)
+		}
+		slices.Sort(want)
+		reader := c.client(kgo.ConsumeTopics("t"), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+		defer reader.Close()
+		var got []string
+		for len(got) < len(want) {
+			fetches := reader.PollFetches(t.Context())
+			if err := fetches.Err(); err != nil {
+				t.Fatal(err)
+			}
+			fetches.EachRecord(func(r *kgo.Record) { got = append(got, string(r.Value)) })
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("committed %q, want %q", got, want)
+		}
+		for path, data := range c.tree.Dump() {
+			if path == "/config/topics/__transaction_state" && !strings.Contains(data, `"cleanup.policy":"compact"`) {
+				t.Errorf("%s: %s", path, data)
+			}
 		}
 	})
 }
