@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"slices"
+
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/znode"
 	"go.uber.org/zap"
@@ -59,6 +61,10 @@ func (m *Machine) written(list []stateWrite, outcomes []outcome) {
 func (m *Machine) taken(w stateWrite, version int32) {
 	p := w.x.part()
 	former := p.leader
+	if id := w.state.Leader; id >= 0 && !slices.Contains(p.isr, id) {
+		m.log.Warn("a replica leads that was not in sync: what only those in sync had is lost", zap.String("topic", w.x.t.name),
+			zap.Int32("partition", w.x.p), zap.Int32("leader_epoch", w.state.LeaderEpoch), zap.Int32("broker", id), zap.Int32s("former_isr", p.isr))
+	}
 	p.take(w.state, version)
 	m.free(w.x)
 	switch {

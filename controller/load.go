@@ -81,8 +81,32 @@ func (m *Machine) giveIDs(topics []*topic, later, then func()) {
 	})
 }
 
-// loadStates reads the states of topics and adds the topics to the reign.
+// loadStates reads the states of topics, and the configurations of those that this broker does not know yet, and adds the topics to the
+// reign.
 func (m *Machine) loadStates(topics []*topic, then func()) {
+	left := 2
+	done := func() {
+		if left--; left == 0 {
+			then()
+		}
+	}
+	m.learnUnknown(topics, done)
+	m.readStates(topics, done)
+}
+
+// learnUnknown reads the configurations of topics that are not known as they are now: a broker without replicas of a topic was not told
+// of it. Elections look at them.
+func (m *Machine) learnUnknown(topics []*topic, then func()) {
+	var entities []string
+	for _, t := range topics {
+		if id, known := m.learned[t.name]; !known || id != t.id {
+			entities = append(entities, znode.Topics+"/"+t.name)
+		}
+	}
+	m.readConfigs(inReign, entities, then)
+}
+
+func (m *Machine) readStates(topics []*topic, then func()) {
 	var paths []string
 	for _, t := range topics {
 		for p := range t.parts {

@@ -197,8 +197,9 @@ func (s *script) play(words []string) {
 		if _, err := s.fake.Client().Commit(ctx, op); err != nil {
 			s.t.Fatal(err)
 		}
-	case "usurp": // another controller takes over
+	case "usurp": // another controller, broker 9, takes over
 		other := s.fake.Client()
+		s.others[9] = other
 		epoch, _ := other.Read(ctx, store.Req{Path: znode.ControllerEpochPath}, store.Req{Path: znode.ControllerPath})
 		_, err := other.Commit(ctx, store.Delete(znode.ControllerPath, store.AnyVersion),
 			store.Create(znode.ControllerPath, znode.Controller{BrokerID: 9, KRaftEpoch: -1}.Encode(), store.Ephemeral),

@@ -23,7 +23,8 @@ import (
 
 const (
 	campaignTopic      = "campaign"
-	campaignGroup      = "campaign"
+	campaignGroup      = "campaign" // of which one client commits rising offsets
+	campaignMembers    = "members"  // in which clients read
 	campaignPartitions = 3
 	campaignSession    = 3 * time.Second // with ZooKeeper
 
@@ -43,6 +44,10 @@ type campaign struct {
 	acked  [campaignPartitions]atomic.Int64
 	read   atomic.Int64
 	done   []string // the faults so far
+	group  struct { // what the members of a group were given
+		sync.Mutex
+		seen [campaignPartitions]map[int64]bool
+	}
 }
 
 func startCampaign(t *testing.T, c *harness.Cluster, seed uint64) *campaign {
@@ -65,8 +70,61 @@ func startCampaign(t *testing.T, c *harness.Cluster, seed uint64) *campaign {
 	k.wg.Go(func() { k.latest(kadm.NewClient(ends)) })
 	k.wg.Go(func() { k.commit(kadm.NewClient(commits)) })
 	k.wg.Go(func() { k.committed(kadm.NewClient(committed)) })
+	for i := range k.group.seen {
+		k.group.seen[i] = map[int64]bool{}
+	}
+	for i := range 2 {
+		k.startMember(t, i)
+	}
 	k.progress(t)
 	return k
+}
+
+// startMember starts a member of a group that reads and then commits. Who gets partitions begins anew, as far as the history goes, where
+// the group has committed.
+func (k *campaign) startMember(t *testing.T, i int) {
+	var assignments atomic.Int64
+	member := k.client(t, kgo.ConsumerGroup(campaignMembers), kgo.ConsumeTopics(campaignTopic), kgo.DisableAutoCommit(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) { assignments.Add(1) }))
+	k.wg.Go(func() {
+		for k.ctx.Err() == nil {
+			fetches := member.PollFetches(k.ctx)
+			k.note(fetches, fmt.Sprintf("member-%d-%d", i, assignments.Load()))
+			k.group.Lock()
+			fetches.EachRecord(func(r *kgo.Record) { k.group.seen[r.Partition][r.Offset] = true })
+			k.group.Unlock()
+			ctx, cancel := context.WithTimeout(k.ctx, 10*time.Second)
+			_ = member.CommitUncommittedOffsets(ctx) // the next one commits it too, or the next owner reads it again
+			cancel()
+			member.AllowRebalance()
+		}
+	})
+}
+
+// membersMissed fails the test for records that the group has passed by: committed beyond, but given to no member.
+func (k *campaign) membersMissed(t *testing.T) {
+	t.Helper()
+	offsets, err := k.cluster.Admin(t).FetchOffsets(harness.Context(t, limit), campaignMembers)
+	if err != nil {
+		t.Fatalf("the members' committed offsets: %v", err)
+	}
+	passed := 0
+	for partition := range int32(campaignPartitions) {
+		o, ok := offsets.Lookup(campaignTopic, partition)
+		if !ok || o.Err != nil {
+			t.Errorf("the members have committed nothing of partition %d: %v", partition, o.Err)
+			continue
+		}
+		for offset := range o.At {
+			passed++
+			if !k.group.seen[partition][offset] {
+				t.Errorf("partition %d: the members have committed %d, but offset %d was given to none of them", partition, o.At, offset)
+				break
+			}
+		}
+	}
+	t.Logf("the members have committed %d records", passed)
 }
 
 // client returns a client that soon gives up a broker that does not answer.
@@ -251,6 +309,7 @@ func (k *campaign) judge(t *testing.T) {
 	}
 	k.failures(t, events)
 	k.sameLogs(t)
+	k.membersMissed(t)
 	for _, v := range violations {
 		t.Error(v)
 	}

@@ -127,6 +127,53 @@ func TestUncleanElection(t *testing.T) {
 	}
 }
 
+// TestUncleanElectionAllowed: where the topic allows it, a replica that is not in sync leads by itself. What is lost is what only the dead
+// leader had, and both the controller and the broker that gives it up say so.
+func TestUncleanElectionAllowed(t *testing.T) {
+	c, tools := shared(t)
+	topic := name("lossy")
+	createAt(t, c, tools, topic, "2:3", "min.insync.replicas=1", "unclean.leader.election.enable=true")
+	fill(t, c, topic, 1, 5, 100)
+	c.Kill(3)
+	harness.Eventually(t, limit, func() error {
+		if p := c.Partitions(t, topic)[0]; len(p.ISR) != 1 {
+			return fmt.Errorf("%+v", p)
+		}
+		return nil
+	})
+	fill(t, c, topic, 1, 7, 100)
+	c.Kill(2)
+	c.Restart(t, 3)
+	harness.Eventually(t, limit, func() error {
+		if p := c.Partitions(t, topic)[0]; p.Leader != 3 || !slices.Equal(p.ISR, []int{3}) {
+			return fmt.Errorf("%+v", p)
+		}
+		return nil
+	})
+	if n := count(t, c, topic, 5); n != 5 {
+		t.Errorf("%d records after the election, want the 5 that both had", n)
+	}
+	c.Restart(t, 2)
+	c.AwaitInSync(t, limit, topic)
+	ends, err := c.Admin(t).ListEndOffsets(t.Context(), topic)
+	if o, ok := ends.Lookup(topic, 0); err != nil || !ok || o.Offset != 5 {
+		t.Errorf("the log ends at %+v, %v", o, err)
+	}
+	if harness.Peer() != harness.Gregor {
+		return // which has other words
+	}
+	told := false
+	for id := 1; id <= 3; id++ {
+		told = told || regexp.MustCompile(`a replica leads that was not in sync.*"topic": "`+topic+`"`).MatchString(c.Broker(id).Log())
+	}
+	if !told {
+		t.Error("no controller says that records are lost")
+	}
+	if log := c.Broker(2).Log(); !regexp.MustCompile(`(committed records are cut off|the log is cut to where).*"topic": "` + topic + `".*"offset": 5, "end": 12`).MatchString(log) {
+		t.Error("the former leader does not say what it gives up")
+	}
+}
+
 // reassign is the input of kafka-reassign-partitions: the replicas of a topic's partitions.
 func reassign(t testing.TB, topic string, replicas ...[]int) string {
 	t.Helper()

@@ -25,6 +25,7 @@ var skips = map[string]string{
 	"compat/harness/harness.go":                     "a client or a JDK that could not be installed",
 	"compat/harness/cluster_client.go":              "about clusters",
 	"compat/cluster/netns_linux_test.go":            "needs network namespaces",
+	"compat/cluster/disk_linux_test.go":             "needs to mount a file system",
 }
 
 var (
