@@ -35,9 +35,7 @@ func groupSettings(c *config.Snapshot) groupcoord.Settings {
 // consumerSettings are the values that groups of the consumer protocol go by.
 func consumerSettings(c *config.Snapshot) consumer.Settings {
 	s := consumer.Settings{
-		SessionTimeout:       config.ConsumerSessionTimeout.Of(c),
-		HeartbeatInterval:    config.ConsumerHeartbeatInterval.Of(c),
-		AssignmentInterval:   config.ConsumerAssignmentInterval.Of(c),
+		Times:                consumer.Times(config.GroupTimesOf(c, nil)),
 		RegexRefreshInterval: config.ConsumerRegexRefresh.Of(c),
 		MaxSize:              config.ConsumerGroupMaxSize.Of(c),
 		Migration:            consumer.ParsePolicy(config.ConsumerMigration.Of(c)),

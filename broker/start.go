@@ -23,6 +23,7 @@ import (
 	"github.com/gregor-broker/gregor/controller/store/embedded"
 	"github.com/gregor-broker/gregor/controller/znode"
 	"github.com/gregor-broker/gregor/groupcoord"
+	"github.com/gregor-broker/gregor/groupcoord/consumer"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/cleaner"
 	"github.com/gregor-broker/gregor/wire"
@@ -222,6 +223,9 @@ func (b *Broker) buildServices(context.Context) error {
 		Log: s.Replicas.InternalLog(metadata.ConsumerOffsets), Metadata: topics,
 		Clock: b.clock, Logger: b.named(loglevel.Groups), Config: groupSettings(b.config),
 		Partitions: func() int32 { return topics.PartitionCount(metadata.ConsumerOffsets) },
+		Times: func(group string) consumer.Times {
+			return consumer.Times(config.GroupTimesOf(b.live.Now(), s.Controller.Configs(znode.Groups, group)))
+		},
 	})
 	s.Transactions = b.newTransactions()
 	if !b.config.Embedded() {

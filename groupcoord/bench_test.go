@@ -61,20 +61,40 @@ func BenchmarkOffsetCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory tells what a group costs: one that has only committed, and one with a member.
+// BenchmarkConsumerHeartbeat is a heartbeat of the consumer protocol that says and changes nothing, in a group of 1,000 members.
+func BenchmarkConsumerHeartbeat(b *testing.B) {
+	c, _ := benchWorld(b)
+	done := make(chan kmsg.Response, 1)
+	reply := func(r kmsg.Response) { done <- r }
+	s := &script{}
+	epochs := make([]int32, 1000)
+	for i := range epochs {
+		c.ConsumerGroupHeartbeat(Caller{}, s.beat("modern", fmt.Sprint("m", i), 0, nil, to("t")), reply)
+		epochs[i] = s.epoch(<-done)
+	}
+	r := s.beat("modern", "m0", epochs[0], nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		c.ConsumerGroupHeartbeat(Caller{}, r, reply)
+		<-done
+	}
+}
+
+// BenchmarkMemory tells what a group costs: one that has only committed, and one with a member, of either protocol.
 func BenchmarkMemory(b *testing.B) {
 	const groups = 100_000
-	for _, members := range []bool{false, true} {
-		b.Run(fmt.Sprintf("member=%v", members), func(b *testing.B) {
+	for name, member := range map[string]func(m *machine, id string){"none": nil, "classic": fillClassic, "consumer": fillModern} {
+		b.Run("member="+name, func(b *testing.B) {
 			for b.Loop() {
 				s := DefaultSettings()
+				s.Kafka4 = true
 				var before, after goruntime.MemStats
 				goruntime.GC()
 				goruntime.ReadMemStats(&before)
 				r := runtime.New(runtime.Options{
 					Log: memlog.New(), Clock: clock.System, Logger: nopLogger, Machine: func(int32) runtime.Machine {
 						m := newMachine(&Options{Config: s, Metadata: topics{}}, nopLogger, newUUID)
-						fill(m, groups, members)
+						fill(m, groups, member)
 						return m
 					},
 				})
@@ -91,21 +111,42 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// fill applies the records of many groups, one committed offset each.
-func fill(m *machine, groups int, members bool) {
+// fill applies the records of many groups, one committed offset each; member adds those of a member.
+func fill(m *machine, groups int, member func(m *machine, id string)) {
 	value := (&schema.OffsetValue{Offset: 5, LeaderEpoch: 1, CommitMs: 1, ExpireMs: -1, TopicID: [16]byte{1}}).Append(nil, 4)
-	protocol, id := "range", "consumer-1-0123456789-0123456789-0123456789"
-	g := (&schema.GroupValue{ProtocolType: "consumer", Generation: 1, Protocol: &protocol, Leader: &id, Members: []schema.Member{{
-		ID: id, ClientID: "consumer-1", ClientHost: "/10.0.0.1", SessionTimeoutMs: 45000, RebalanceTimeoutMs: 300000,
-		Subscription: subscription("t"), Assignment: []byte("assignment"),
-	}}}).Append(nil, 3)
 	for i := range groups {
 		id := fmt.Sprintf("group-%06d", i)
 		m.Apply(&runtime.Record{Key: schema.AppendOffsetKey(nil, id, "t", 0), Value: value, ProducerID: -1})
-		if members {
-			m.Apply(&runtime.Record{Key: schema.AppendGroupKey(nil, id), Value: g, ProducerID: -1})
+		if member != nil {
+			member(m, id)
 		}
 	}
+}
+
+// memberID is as long as those that clients make.
+const memberID = "consumer-1-0123456789-0123456789-0123456789"
+
+func fillClassic(m *machine, id string) {
+	protocol, leader := "range", memberID
+	v := &schema.GroupValue{ProtocolType: "consumer", Generation: 1, Protocol: &protocol, Leader: &leader, Members: []schema.Member{{
+		ID: memberID, ClientID: "consumer-1", ClientHost: "/10.0.0.1", SessionTimeoutMs: 45000, RebalanceTimeoutMs: 300000,
+		Subscription: subscription("t"), Assignment: []byte("assignment"),
+	}}}
+	m.Apply(&runtime.Record{Key: schema.AppendGroupKey(nil, id), Value: v.Append(nil, 3), ProducerID: -1})
+}
+
+func fillModern(m *machine, id string) {
+	apply := func(kind schema.Type, value []byte) {
+		m.Apply(&runtime.Record{Key: schema.AppendConsumerKey(nil, kind, id, memberID), Value: value, ProducerID: -1})
+	}
+	said := schema.ConsumerMemberValue{ClientID: "consumer-1", ClientHost: "/10.0.0.1", Topics: []string{"t"}, RebalanceTimeoutMs: 300000}
+	has := []schema.TopicPartitions{{Topic: [16]byte{1}, Partitions: []int32{0}, Epochs: []int32{2}}}
+	current := schema.CurrentValue{Epoch: 2, PreviousEpoch: 1, Assigned: has}
+	apply(schema.ConsumerMember, said.Append(nil))
+	apply(schema.ConsumerGroup, schema.ConsumerGroupValue{Epoch: 2, MetadataHash: 5}.Append(nil))
+	apply(schema.ConsumerTargetOf, schema.AppendTargetOfValue(nil, []schema.TopicPartitions{{Topic: [16]byte{1}, Partitions: []int32{0}}}))
+	apply(schema.ConsumerTarget, schema.TargetValue{Epoch: 2, TimestampMs: 7}.Append(nil))
+	apply(schema.ConsumerCurrent, current.Append(nil))
 }
 
 // serves tells that the shard serves.

@@ -43,11 +43,11 @@ func newMachine(o *Options, log *zap.Logger, newID func() string) *machine {
 	s := &o.Config
 	m := &machine{
 		settings: s, log: log, env: group.Env{Settings: &s.Group, Log: log, NewID: newID},
-		consumers: consumer.Env{Settings: &s.Consumer, Log: log, NewID: newShortID, Metadata: o.Metadata, Overrides: o.Overrides},
+		consumers: consumer.Env{Settings: &s.Consumer, Log: log, NewID: newShortID, Metadata: o.Metadata, Times: o.Times},
 		groups:    map[string]*entry{}, names: map[string]string{}, ids: map[[16]byte]*[16]byte{}, left: map[leftKind]int{},
 	}
-	if m.consumers.Overrides == nil {
-		m.consumers.Overrides = func(string) consumer.Overrides { return consumer.Overrides{} }
+	if m.consumers.Times == nil {
+		m.consumers.Times = func(string) consumer.Times { return s.Consumer.Times }
 	}
 	m.cleanup.Event = cleanupDue{}
 	return m

@@ -55,8 +55,8 @@ type Options struct {
 	Logger     *zap.Logger
 	Config     Settings
 	Partitions func() int32 // of __consumer_offsets; 0 while the topic does not exist
-	// Overrides, if not nil, returns what is configured for a group of the consumer protocol.
-	Overrides func(group string) consumer.Overrides
+	// Times, if not nil, returns what holds now for a group of the consumer protocol; else it is as in Config.
+	Times func(group string) consumer.Times
 }
 
 // Caller is who sent a request.

@@ -57,6 +57,11 @@ func (s *Services) describe(r kmsg.DescribeConfigsRequestResource) ([]config.Row
 			return nil, err
 		}
 		return config.DescribeClientMetrics(s.Config.Now(), s.Controller.Configs(kindClientMetrics, r.ResourceName), r.ConfigNames), nil
+	case kmsg.ConfigResourceTypeGroupConfig:
+		if err := s.checkGroup(r.ResourceName); err != nil {
+			return nil, err
+		}
+		return config.DescribeGroup(s.Config.Now(), s.Controller.Configs(kindGroups, r.ResourceName), r.ConfigNames), nil
 	}
 	return nil, errOtherResource
 }

@@ -32,6 +32,8 @@ func serveAlterConfigs(s *Services, c *Call, request kmsg.Request) {
 				return config.ReplaceBroker(s.Config.Now(), resources[i].name != "", old, values)
 			case kmsg.ConfigResourceTypeClientMetrics:
 				return config.ReplaceClientMetrics(s.Config.Now(), values)
+			case kmsg.ConfigResourceTypeGroupConfig:
+				return config.ReplaceGroup(s.Config.Now(), values)
 			case kmsg.ConfigResourceTypeBrokerLogger:
 				return nil, errLoggersIncremental
 			}

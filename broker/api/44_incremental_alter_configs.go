@@ -32,6 +32,8 @@ func serveIncrementalAlterConfigs(s *Services, c *Call, request kmsg.Request) {
 				return config.AlterBroker(s.Config.Now(), resources[i].name != "", old, changes)
 			case kmsg.ConfigResourceTypeClientMetrics:
 				return config.AlterClientMetrics(s.Config.Now(), old, changes)
+			case kmsg.ConfigResourceTypeGroupConfig:
+				return config.AlterGroup(s.Config.Now(), old, changes)
 			case kmsg.ConfigResourceTypeBrokerLogger:
 				return s.loggerLevels(changes)
 			}

@@ -72,6 +72,12 @@ func (s *Services) alterResource(r resource, validateOnly bool, change change, d
 			return
 		}
 		s.Controller.AlterConfigs(kindClientMetrics, r.name, change, validateOnly, done)
+	case kmsg.ConfigResourceTypeGroupConfig:
+		if err := s.checkGroup(r.name); err != nil {
+			done(err)
+			return
+		}
+		s.Controller.AlterConfigs(kindGroups, r.name, change, validateOnly, done)
 	case kmsg.ConfigResourceTypeBrokerLogger:
 		done(s.alterLoggers(r.name, validateOnly, change))
 	default:
@@ -110,6 +116,17 @@ func (s *Services) ownID(name string) error {
 		return errcode.Newf(kerr.InvalidRequest, "Node id must be an integer, but it is: %s", name)
 	case int32(id) != s.BrokerID:
 		return errcode.Newf(kerr.InvalidRequest, "Unexpected broker id, expected %d, but received %s", s.BrokerID, name)
+	}
+	return nil
+}
+
+// checkGroup says whether a group may have a configuration: not on ZooKeeper, where a 3.9 broker would not know it.
+func (s *Services) checkGroup(name string) error {
+	switch {
+	case !s.Embedded:
+		return errOtherResource
+	case name == "":
+		return errcode.New(kerr.InvalidRequest, "Default group resources are not allowed.")
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func Docs(w io.Writer) error {
 		table *scopeKeys
 	}{
 		{"Broker keys", brokerTable}, {"Topic keys", topicTable},
-		{"Group keys (described only)", groupTable}, {"Client metrics keys", clientMetricsTable},
+		{"Group keys (without ZooKeeper)", groupTable}, {"Client metrics keys", clientMetricsTable},
 		{"Quotas of users and client ids", clientQuotaTable}, {"Quotas of addresses", ipQuotaTable},
 	} {
 		if part.table == brokerTable {

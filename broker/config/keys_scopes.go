@@ -1,15 +1,15 @@
 package config
 
-// groupRows are the keys of groups (KIP-848, 932, 1071), described only.
+// groupRows are the keys of groups (KIP-848, 932, 1071).
 var groupRows = []Key{
 	{Name: "consumer.assignment.interval.ms", In: Kafka44, Type: Int, Default: "1000", Valid: atLeast(0),
-		Standing: Accepted, Why: whyConsumerProtocol, Doc: "Shortest time between two assignments."},
+		Synonyms: []string{"group.consumer.assignment.interval.ms"}, Doc: "Shortest time between two assignments."},
 	{Name: "consumer.assignor.offload.enable", In: Kafka44, Type: Bool, Default: "true", Internal: true,
-		Standing: Accepted, Why: whyConsumerProtocol, Doc: "Whether assignments are computed in the background."},
+		Standing: Accepted, Why: whyCoordinator, Doc: "Whether assignments are computed in the background."},
 	{Name: "consumer.heartbeat.interval.ms", In: Kafka44, Type: Int, Default: "5000", Valid: atLeast(1),
-		Standing: Accepted, Why: whyConsumerProtocol, Doc: "How often members send heartbeats."},
+		Synonyms: []string{"group.consumer.heartbeat.interval.ms"}, Doc: "How often members send heartbeats."},
 	{Name: "consumer.session.timeout.ms", In: Kafka44, Type: Int, Default: "45000", Valid: atLeast(1),
-		Standing: Accepted, Why: whyConsumerProtocol, Doc: "After how long without heartbeat a member is gone."},
+		Synonyms: []string{"group.consumer.session.timeout.ms"}, Doc: "After how long without heartbeat a member is gone."},
 	{Name: "errors.deadletterqueue.copy.record.enable", In: Kafka44, Type: Bool, Default: "false",
 		Standing: Accepted, Why: whyShare, Doc: "Whether a dead letter carries the record itself."},
 	{Name: "errors.deadletterqueue.topic.name", In: Kafka44, Type: String, Default: "",

@@ -15,7 +15,6 @@ const (
 	whyMetrics          = "metrics are not served yet"
 	whyTelemetry        = "clients do not push metrics to a broker on ZooKeeper"
 	whyConsumerProtocol = "groups of the consumer protocol (KIP-848) are not served on ZooKeeper, where a 3.9 broker could not read them"
-	whyGroupConfigs     = "groups have no configuration of their own yet"
 	whyShare            = "share groups are not served yet"
 	whyStreams          = "streams groups are not served yet"
 	whyTiered           = "there is no tiered storage"

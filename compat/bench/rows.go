@@ -56,6 +56,7 @@ var groups = []group{
 	{"transactions", transactionRows, measureWarm, newServer},
 	{"loading", loadingRows, measureFresh, newServer},
 	{"partitions", partitionRows, measureFresh, newServer},
+	{"groups", groupRows, measureFresh, newServer},
 	{"cluster", clusterRows, measureWarm, newWarmCluster},
 	{"cluster-faults", clusterFaultRows, measureFresh, newCluster},
 	{"cluster-partitions", clusterPartitionRows, measureFresh, newObservedCluster},

@@ -107,6 +107,31 @@ func TestRecordsAndGroups(t *testing.T) {
 	}
 }
 
+// TestGroupOfConsumerProtocol: a group of the consumer protocol (KIP-848) is described as others are.
+func TestGroupOfConsumerProtocol(t *testing.T) {
+	b := harness.Shared(t)
+	gregor(t, b, "", "topic", "create", "modern", "--partitions", "2")
+	gregor(t, b, "a\nb\n", "produce", "modern")
+	member := harness.Client(t, b, kgo.ConsumerGroup("modern-group"), kgo.ConsumeTopics("modern"), kgo.ServerSideBalancer(),
+		kgo.Balancers(kgo.StickyBalancer()), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	ctx := harness.Context(t, time.Minute)
+	for read := 0; read < 2; {
+		fetches := member.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		read += fetches.NumRecords()
+	}
+	if err := member.CommitUncommittedOffsets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantMatch(t, gregor(t, b, "", "group", "describe", "modern-group"), `^state\s+Stable$`, `^assignor\s+uniform$`, `^members\s+1$`, `^lag\s+0$`,
+		`^modern\s+0\s.*\s/127\.0\.0\.1$`, `^modern\s+1\s.*\s/127\.0\.0\.1$`)
+	if out := run(t, b, "", "group", "describe", "no-such-group"); out.Code == 0 || !strings.Contains(out.String(), "GROUP_ID_NOT_FOUND") {
+		t.Errorf("describing a group that does not exist ended with %d:\n%s", out.Code, out)
+	}
+}
+
 // TestAPIVersions: what the broker says that it serves is shown.
 func TestAPIVersions(t *testing.T) {
 	wantMatch(t, gregor(t, harness.Shared(t), "", "api-versions"), `^broker \d+$`, `^0\s+Produce\s+0-1[13]$`, `^18\s+ApiVersions\s+0-`)

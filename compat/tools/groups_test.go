@@ -1,11 +1,13 @@
 package tools
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gregor-broker/gregor/compat/harness"
 )
@@ -117,6 +119,23 @@ func TestConsumerProtocolGroups(t *testing.T) {
 	}
 	wantMatch(t, tools.Run(t, "kafka-groups", "--bootstrap-server", b.Addr, "--list", "--consumer"), `^`+group+`\s+Consumer\s+consumer`)
 	wantMatch(t, run("--describe", "--group", group, "--members", "--verbose"), group+`\s+\S+\s+/127\.0\.0\.1\s+franz\s+2\s+\d+\s+`+topic+`:0,1\s+\d+\s+`+topic+`:0,1`)
+
+	configs := func(args ...string) harness.Output {
+		return tools.Try(t, "kafka-configs", "", append([]string{"--bootstrap-server", b.Addr, "--entity-type", "groups", "--entity-name", group}, args...)...)
+	}
+	wantMatch(t, configs("--alter", "--add-config", "consumer.heartbeat.interval.ms=6000"), "Completed updating config for group "+group)
+	wantMatch(t, configs("--describe"), `consumer\.heartbeat\.interval\.ms=6000 sensitive=false synonyms=\{DYNAMIC_GROUP_CONFIG:consumer\.heartbeat\.interval\.ms=6000`)
+	wantMatch(t, configs("--alter", "--add-config", "consumer.session.timeout.ms=1"), `must be in the range 45000 to 60000 inclusive`)
+	beat := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	beat.Group, beat.MemberID, beat.RebalanceTimeoutMillis, beat.SubscribedTopicNames = group, "probe", 60_000, []string{topic}
+	beat.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+	harness.Eventually(t, time.Minute, func() error {
+		told, err := beat.RequestWith(ctx, member)
+		if err == nil && told.HeartbeatIntervalMillis != 6000 {
+			err = fmt.Errorf("a heartbeat's answer asks for one every %d ms", told.HeartbeatIntervalMillis)
+		}
+		return err
+	})
 
 	dump := tools.Run(t, "kafka-dump-log", "--offsets-decoder", "--files", strings.Join(offsetsLogs(t, b), ","))
 	for _, kind := range []string{"3", "5", "6", "7", "8"} {

@@ -1,8 +1,6 @@
 package consumer
 
 import (
-	"time"
-
 	"go.uber.org/zap"
 
 	"github.com/gregor-broker/gregor/groupcoord/runtime"
@@ -24,34 +22,15 @@ type Metadata interface {
 
 // Env is what the groups of one shard share. Owned by the shard's goroutine.
 type Env struct {
-	Settings  *Settings
-	Log       *zap.Logger
-	NewID     func() string // a random id
-	Metadata  Metadata
-	Overrides func(group string) Overrides
+	Settings *Settings
+	Log      *zap.Logger
+	NewID    func() string // a random id
+	Metadata Metadata
+	Times    func(group string) Times
 
 	hashes     map[string]int64 // of topics, as of hashesOf
 	hashesOf   int64            // version of the metadata
 	key, value []byte           // scratch
-}
-
-func (e *Env) sessionTimeout(group string) time.Duration {
-	return pick(e.Overrides(group).SessionTimeout, e.Settings.SessionTimeout)
-}
-
-func (e *Env) heartbeatInterval(group string) time.Duration {
-	return pick(e.Overrides(group).HeartbeatInterval, e.Settings.HeartbeatInterval)
-}
-
-func (e *Env) assignmentInterval(group string) time.Duration {
-	return pick(e.Overrides(group).AssignmentInterval, e.Settings.AssignmentInterval)
-}
-
-func pick(v *time.Duration, otherwise time.Duration) time.Duration {
-	if v != nil {
-		return *v
-	}
-	return otherwise
 }
 
 // writer writes records of one group. Where the group is not stored as it is in hand (it is being converted, or is new),

@@ -65,10 +65,19 @@ func (g *Group) users(re string) int {
 // needsResolving reports whether it is time to find out what the group's expressions stand for: there is a new one, there
 // are new topics, or it is long ago.
 func (t *turn) needsResolving() bool {
-	regexes := map[string]bool{}
-	for _, m := range t.members() {
-		if m.Said.Regex != "" {
-			regexes[m.Said.Regex] = true
+	var regexes map[string]bool
+	add := func(re string) {
+		if re != "" && regexes == nil {
+			regexes = map[string]bool{}
+		}
+		if re != "" {
+			regexes[re] = true
+		}
+	}
+	add(t.now.Said.Regex)
+	for _, m := range t.g.members {
+		if m.present && m.ID != t.now.ID && !sameInstance(&m.View, &t.now) {
+			add(m.Said.Regex)
 		}
 	}
 	if len(regexes) == 0 || t.g.resolve != nil && t.g.resolve.Pending() {

@@ -57,15 +57,16 @@ func (g *Group) Heartbeat(e *Env, out *runtime.Out, who Caller, r *kmsg.Consumer
 	resp := kmsg.NewPtrConsumerGroupHeartbeatResponse()
 	resp.Version = r.Version
 	resp.MemberID, resp.MemberEpoch = &t.now.ID, t.now.Epoch
-	resp.HeartbeatIntervalMillis = int32(e.heartbeatInterval(g.id).Milliseconds())
+	times := e.Times(g.id)
+	resp.HeartbeatIntervalMillis = int32(times.HeartbeatInterval.Milliseconds())
 	full := r.RebalanceTimeoutMillis != -1 && (r.SubscribedTopicNames != nil || r.SubscribedTopicRegex != nil) && r.Topics != nil
 	if r.MemberEpoch == joining || full || !before.equal(t.now.Assigned) {
 		resp.Assignment = assignmentOf(t.now.Assigned)
 	}
 	if m := g.member(id); m != nil {
-		out.Set(&m.session, e.sessionTimeout(g.id))
+		out.Set(&m.session, times.SessionTimeout)
 	}
-	return resp, t.followup(e.sessionTimeout(g.id)), nil
+	return resp, t.followup(times.SessionTimeout), nil
 }
 
 func assignmentOf(p Partitions) *kmsg.ConsumerGroupHeartbeatResponseAssignment {

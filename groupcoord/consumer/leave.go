@@ -128,7 +128,7 @@ func (g *Group) forgetAs(w *writer, member, replacement string) {
 func (g *Group) Loaded(e *Env, out *runtime.Out) {
 	for _, m := range g.members {
 		if m.present {
-			out.Set(&m.session, e.sessionTimeout(g.id))
+			out.Set(&m.session, e.Times(g.id).SessionTimeout)
 			m.watchRevocation(out)
 		}
 	}

@@ -39,9 +39,7 @@ func (p Policy) Downgrades() bool { return p == Bidirectional || p == DowngradeO
 
 // Settings are the configuration values of groups of the consumer protocol, named as in Kafka's configuration.
 type Settings struct {
-	SessionTimeout       time.Duration // group.consumer.session.timeout.ms
-	HeartbeatInterval    time.Duration // group.consumer.heartbeat.interval.ms
-	AssignmentInterval   time.Duration // group.consumer.assignment.interval.ms
+	Times                              // of groups without a configuration of their own
 	RegexRefreshInterval time.Duration // group.consumer.regex.refresh.interval.ms
 	MaxSize              int           // group.consumer.max.size
 	Assignors            []string      // group.consumer.assignors: the first is the default
@@ -51,12 +49,14 @@ type Settings struct {
 // DefaultSettings returns the defaults of Kafka 4.4.
 func DefaultSettings() Settings {
 	return Settings{
-		SessionTimeout: 45 * time.Second, HeartbeatInterval: 5 * time.Second, AssignmentInterval: time.Second,
+		Times:                Times{SessionTimeout: 45 * time.Second, HeartbeatInterval: 5 * time.Second, AssignmentInterval: time.Second},
 		RegexRefreshInterval: 10 * time.Minute, MaxSize: math.MaxInt32, Assignors: []string{"uniform", "range"},
 	}
 }
 
-// Overrides are what is configured for one group; nil is not.
-type Overrides struct {
-	SessionTimeout, HeartbeatInterval, AssignmentInterval *time.Duration
+// Times are what may be configured for each group.
+type Times struct {
+	SessionTimeout     time.Duration // consumer.session.timeout.ms, group.consumer.session.timeout.ms
+	HeartbeatInterval  time.Duration // consumer.heartbeat.interval.ms, group.consumer.heartbeat.interval.ms
+	AssignmentInterval time.Duration // consumer.assignment.interval.ms, group.consumer.assignment.interval.ms
 }

@@ -158,7 +158,7 @@ func (t *turn) advance(bump bool) (target, error) {
 		epoch = t.refresh(bump)
 		t.g.refreshed = version
 	}
-	interval := t.e.assignmentInterval(t.group)
+	interval := t.e.Times(t.group).AssignmentInterval
 	tooSoon := t.g.targetMs != 0 && interval != 0 && t.out.Now.WallMs() < t.g.targetMs+interval.Milliseconds()
 	if t.g.targetEpoch >= epoch || tooSoon {
 		return target{t.g.targetEpoch, t.lastTarget()}, nil
@@ -168,11 +168,11 @@ func (t *turn) advance(bump bool) (target, error) {
 
 // lastTarget is what the member was assigned last; one that comes back gets what it had.
 func (t *turn) lastTarget() Partitions {
-	members := t.members()
-	for i := range members {
-		if members[i].ID == t.now.ID {
-			return members[i].target
-		}
+	if m := t.g.static(t.now.Said.InstanceID); m != nil {
+		return m.target
+	}
+	if i, ok := t.g.place(t.now.ID); ok {
+		return t.g.members[i].target
 	}
 	return nil
 }

@@ -77,12 +77,12 @@ func describeCommand(c *cli.Connection) *cobra.Command {
 				return err
 			}
 			defer admin.Close()
-			lags, err := admin.Lag(cmd.Context(), groups...)
+			described, err := lags(cmd.Context(), admin, groups)
 			if err != nil {
 				return err
 			}
 			var failures cli.Failures
-			for i, l := range lags.Sorted() {
+			for i, l := range described.Sorted() {
 				if failures.Check(cmd.ErrOrStderr(), l.Group, cli.Explain(l.Error(), "")) {
 					continue
 				}
