@@ -79,6 +79,7 @@ func simulate(t *testing.T, seed uint64, trouble time.Duration) *simWorld {
 	w.quiet()
 	if !t.Failed() {
 		w.facts.settled()
+		w.facts.churned()
 	}
 	for _, b := range w.brokers {
 		b.crash() // ends the goroutines
@@ -197,7 +198,7 @@ func (w *simWorld) trouble() {
 
 func (w *simWorld) disturb() {
 	b, other := w.anyone(), w.anyone()
-	switch w.rand.IntN(15) {
+	switch w.rand.IntN(17) {
 	case 0, 1:
 		if !b.proc.dead {
 			w.say("%d crashes", b.id)
@@ -242,6 +243,8 @@ func (w *simWorld) disturb() {
 		w.operate(b.proc)
 	case 13:
 		w.shutDown(b)
+	case 15, 16:
+		w.churn(b.proc)
 	case 14:
 		w.trim(simTopics[w.rand.IntN(len(simTopics))])
 	}

@@ -14,6 +14,10 @@ func Asking(request kmsg.Request, done func(kmsg.Response)) Event {
 		return asking(r, func(m *Machine, r *kmsg.CreateTopicsRequest, done func(*kmsg.CreateTopicsResponse)) {
 			m.createTopics(r, nil, done)
 		}, done)
+	case *kmsg.DeleteTopicsRequest:
+		return asking(r, func(m *Machine, r *kmsg.DeleteTopicsRequest, done func(*kmsg.DeleteTopicsResponse)) {
+			m.deleteTopics(r, nil, done)
+		}, done)
 	case *kmsg.ElectLeadersRequest:
 		return asking(r, (*Machine).electLeaders, done)
 	case *kmsg.AlterPartitionAssignmentsRequest:

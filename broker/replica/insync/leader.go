@@ -35,9 +35,12 @@ type Leader struct {
 	followers []Follower
 }
 
-// Elect begins an epoch. again says that this broker led the partition until now.
+// Elect begins an epoch. again says that this broker led the partition until now. What it knows of the followers' progress
+// holds on then, unless an epoch was left out: another broker may have led in that, without this one hearing of it, and the
+// followers may have truncated for it.
 func (l *Leader) Elect(a Assignment, again bool, end int64, now time.Duration) {
 	old := l.followers
+	again = again && a.LeaderEpoch == l.LeaderEpoch+1
 	l.Assignment, l.EpochStart, l.Proposed = a, end, nil
 	l.followers = make([]Follower, 0, len(a.Replicas))
 	for _, id := range slices.Concat(a.Replicas, a.ISR) {

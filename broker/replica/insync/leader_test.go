@@ -183,6 +183,13 @@ func TestReelection(t *testing.T) {
 	if e.Now++; !slices.Equal(l.Shrink(&e), []int32{1}) {
 		t.Error("and no longer")
 	}
+	next.LeaderEpoch = 8
+	l.Elect(next, true, 20, time.Hour)
+	if l.Followers()[0].LogEnd != Unknown {
+		t.Error("another broker may have led in epoch 7: what is known of followers says nothing")
+	}
+	l.fetch(2, 18, 20, time.Hour)
+	next.LeaderEpoch = 9
 	l.Elect(next, false, 20, time.Hour)
 	if l.Followers()[0].LogEnd != Unknown {
 		t.Error("after another broker led, what is known of followers says nothing")
