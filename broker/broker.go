@@ -16,6 +16,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/loglevel"
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/observe"
 	"github.com/gregor-broker/gregor/broker/peer"
 	"github.com/gregor-broker/gregor/broker/txnjoin"
 	"github.com/gregor-broker/gregor/controller/store"
@@ -37,6 +38,8 @@ type Options struct {
 	ReadyFile string           // written when the broker serves: a line "LISTENER host:port" for each listener; "" for none
 	Engine    string           // of the network layer, see wire.Config
 	Pipes     bool             // listeners are in-memory pipes, reached with Dial: a whole broker under virtual time
+
+	LogRequests int64 // every so manieth request is written to the log; 0: none
 
 	Intercept func(c *api.Call, r kmsg.Request, serve func()) // see api.Services
 
@@ -74,6 +77,8 @@ type Broker struct {
 	cleaner    atomic.Pointer[cleaner.Cleaner]
 	services   *api.Services
 	startedAt  time.Duration
+	observed   *observe.Server // nil: nobody looks
+	serving    atomic.Bool     // from the end of the start to the beginning of the stop
 }
 
 // boundListener is a listener with the address that it got, or how to reach it in memory.
@@ -125,6 +130,7 @@ func (b *Broker) Start(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
+	b.serving.Store(true)
 	b.logger.Info("serving", zap.Int32("broker", b.services.BrokerID), zap.String("cluster", b.services.ClusterID),
 		zap.Duration("dur", b.clock.Monotonic()-b.startedAt))
 	return nil

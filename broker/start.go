@@ -120,7 +120,7 @@ func (b *Broker) bindListeners(context.Context) error {
 		b.bound = append(b.bound, bound)
 	}
 	b.services.Listeners = b.advertised()
-	return nil
+	return b.showItself()
 }
 
 // engine is the network engine to use; only one of them has pipes.
@@ -195,6 +195,7 @@ func (b *Broker) buildServices(context.Context) error {
 			return s.Metadata.Image().Partition(topic, partition) != nil
 		},
 		OnLeader: b.leadershipChanged,
+		OnISR:    func(before, after int) { s.Meter.ISRChanged(before, after) },
 		Join:     b.joiner.Join, VerifyTransactions: b.verifyTransactions,
 
 		BrokerEpoch: func() int64 { return s.Controller.BrokerEpoch() },

@@ -25,6 +25,7 @@ var stopStages = []stopStage{
 	{"questions about transactions ended", 10 * time.Second, true, (*Broker).stopJoiner},
 	{"coordinators unloaded", 10 * time.Second, false, (*Broker).stopCoordinators},
 	{"controller stopped", 10 * time.Second, true, (*Broker).stopController},
+	{"HTTP ended", 10 * time.Second, true, (*Broker).hideItself},
 	{"network closed", 10 * time.Second, true, (*Broker).closeNetwork},
 	{"errands ended", 10 * time.Second, true, (*Broker).stopBackground},
 	{"connections to brokers closed", 10 * time.Second, true, (*Broker).closePeers},
@@ -38,6 +39,7 @@ var stopStages = []stopStage{
 // broker whose start failed half way.
 func (b *Broker) Stop(hurry <-chan struct{}) error {
 	started := b.clock.Monotonic()
+	b.serving.Store(false)
 	var failures []error
 	for _, s := range stopStages {
 		if err := b.runStage(s, hurry); err != nil {

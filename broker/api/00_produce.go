@@ -88,6 +88,7 @@ func serveProduce(s *Services, c *Call, request kmsg.Request) {
 	size := c.size()
 	s.Replicas.Produce(params, entries, func(results []replica.ProduceResult) {
 		c.throttle(s.Quotas.Record(quota.Produce, c.User(), c.ClientID, float64(size)))
+		s.meterProduced(entries, results)
 		if r.Acks == replica.AcksNone {
 			endSilentProduce(c, entries, results)
 			return
@@ -102,6 +103,16 @@ var (
 	errNoTransactionalID  = errcode.New(kerr.TransactionalIDAuthorizationFailed, "transactional records need a transactional id in the request")
 	errDuplicatePartition = errcode.New(kerr.InvalidRequest, "the partition is named twice in the request")
 )
+
+func (s *Services) meterProduced(entries []replica.ProduceEntry, results []replica.ProduceResult) {
+	if s.Meter == nil {
+		return
+	}
+	for i := range results {
+		e, r := &entries[i], &results[i]
+		s.Meter.Produced(e.Topic, e.Err == nil, len(e.Records), r.Messages(), r.Err != nil)
+	}
+}
 
 // produceEntries lists the partitions of a request. Of several record sets for one partition only the last counts, as
 // in Kafka, which puts them into a map.

@@ -26,6 +26,9 @@ func serveApiVersions(s *Services, c *Call, request kmsg.Request) {
 	response.ErrorCode = checkApiVersions(s, r)
 	if response.ErrorCode == 0 {
 		c.connection().software = Software{r.ClientSoftwareName, r.ClientSoftwareVersion}
+		if r.Version >= 3 {
+			s.Clients.met(c.request.Conn, Client{r.ClientSoftwareName, r.ClientSoftwareVersion, c.Listener()})
+		}
 		response.ApiKeys = s.APIs.advertised()
 		s.addFeatures(response, r.Version)
 	}

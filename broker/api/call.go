@@ -23,7 +23,8 @@ type Call struct {
 	Amend   func(kmsg.Response)
 	Deliver func(send func())
 
-	usage usage
+	usage   usage
+	watcher *Services // whose meter or log wants to know of the answer; nil: nobody
 }
 
 func newCall(r *wire.Request) *Call {
@@ -76,6 +77,9 @@ func (c *Call) reply(r kmsg.Response) {
 }
 
 func (c *Call) send(r kmsg.Response) {
+	if c.watcher != nil {
+		c.seen(func(f func(int16)) { codes(r, f) })
+	}
 	buf := c.request.Buffer(smallReply)
 	buf = frame.AppendResponseHeader(buf, r.Key(), r.GetVersion(), c.request.Header.CorrelationID)
 	c.request.Reply(payload.Part{Bytes: r.AppendTo(buf)})
@@ -86,6 +90,9 @@ const smallReply = 256
 
 // replyFetch answers with r, whose files the network layer releases when they are sent.
 func (c *Call) replyFetch(r *fetchenc.Response) {
+	if c.watcher != nil {
+		c.seen(func(f func(int16)) { fetchCodes(r, f) })
+	}
 	const headBytes = 8 // of a response header
 	var head [headBytes]byte
 	parts := fetchenc.Encode(frame.AppendResponseHeader(head[:0], c.request.Header.Key, c.Version, c.request.Header.CorrelationID), r, c.Version)
@@ -98,6 +105,9 @@ func (c *Call) replyFetch(r *fetchenc.Response) {
 
 // NoReply ends a request that has no answer (a produce with acks=0).
 func (c *Call) NoReply() {
+	if c.watcher != nil {
+		c.seen(func(func(int16)) {})
+	}
 	if c.usage.wait > 0 {
 		c.request.Throttle(c.usage.wait)
 	}

@@ -62,6 +62,7 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 	if inline && e.Ready != nil && !e.Ready(d.services, request) {
 		return false
 	}
+	call.watch(d.services)
 	if d.services.Intercept != nil {
 		d.services.Intercept(call, request, func() { e.Serve(d.services, call, request) })
 		return true
@@ -71,5 +72,5 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 	return true
 }
 
-// Closed forgets nothing: no state of a connection lives outside it.
-func (d *Dispatcher) Closed(*wire.Conn) {}
+// Closed forgets what a client called itself; no other state of a connection lives outside it.
+func (d *Dispatcher) Closed(c *wire.Conn) { d.services.Clients.gone(c) }

@@ -34,7 +34,8 @@ func (f *fetching) answer(results []replica.FetchResult) {
 	}
 	told := make([]fetchsession.Result, len(results))
 	for i := range results {
-		r := &results[i]
+		r, e := &results[i], &f.entries[i]
+		f.services.Meter.Fetched(e.Topic, e.Err == nil, r.Records.Size(), r.Err != nil)
 		told[i] = fetchsession.Result{
 			RecordBytes: r.Records.Size(), HighWatermark: r.HighWatermark, LogStartOffset: r.LogStartOffset,
 			Code: f.call.Code(r.Err), Always: r.Diverging != nil || r.Preferred != replica.NoPreference,

@@ -1,10 +1,13 @@
 package api
 
 import (
+	"sync/atomic"
+
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/fetchsession"
 	"github.com/gregor-broker/gregor/broker/loglevel"
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/meter"
 	"github.com/gregor-broker/gregor/broker/oldoffsets"
 	"github.com/gregor-broker/gregor/broker/quota"
 	"github.com/gregor-broker/gregor/broker/replica"
@@ -48,11 +51,17 @@ type Services struct {
 	Features       func() *controller.Finalised
 	Clock          clock.Clock
 	Logger         *zap.Logger
+	// Meter counts what is asked and answered; nil where nobody looks.
+	Meter *meter.Meter
+	// LogRequests has every so manieth request written to the log; 0: none.
+	LogRequests int64
 
 	// Intercept, if there is one, gets every request and either answers it or has it served, with or without changing it
 	// before: how tests make a broker fail (compat/testbroker).
 	Intercept func(c *Call, r kmsg.Request, serve func())
 
+	Clients   Clients      // that are connected
+	requests  atomic.Int64 // for LogRequests
 	uncreated clock.Seldom // bounds lines about internal topics that cannot be created
 	door      door
 }
@@ -67,6 +76,7 @@ func (s *Services) ApplyMetadata(r *kmsg.UpdateMetadataRequest) {
 	names := make([]string, len(deleted))
 	for i, t := range deleted {
 		names[i] = t.Name
+		s.Meter.Forget(t.Name)
 	}
 	s.Groups.TopicsDeleted(names)
 }

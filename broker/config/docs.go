@@ -31,7 +31,7 @@ func Docs(w io.Writer) error {
 			fmt.Fprintf(b, "\n### %s\n\n| key | type | default (3.9 / 4.4) | allowed | here | meaning |\n|---|---|---|---|---|---|\n", part.title)
 		}
 		for i := range part.table.keys {
-			if k := &part.table.keys[i]; !k.Internal {
+			if k := &part.table.keys[i]; !k.Internal || k.Ours {
 				k.writeDocs(b)
 			}
 		}
@@ -87,6 +87,8 @@ func (k *Key) docUpdate() string {
 func (k *Key) docDefault() string {
 	old, now := k.kafkaDefault(Kafka39), k.kafkaDefault(Kafka44)
 	switch {
+	case k.Ours:
+		return code(now) + " (gregor's own)"
 	case k.In == Kafka39:
 		return code(old) + " / –"
 	case k.In == Kafka44:
@@ -138,7 +140,7 @@ func TopicKeys(prefix, suffix string) []string { return topicTable.names(prefix,
 func (t *scopeKeys) names(prefix, suffix string) []string {
 	var names []string
 	for i := range t.keys {
-		if k := &t.keys[i]; !k.Internal && strings.HasPrefix(k.Name, prefix) {
+		if k := &t.keys[i]; (!k.Internal || k.Ours) && strings.HasPrefix(k.Name, prefix) {
 			names = append(names, k.Name+suffix)
 		}
 	}

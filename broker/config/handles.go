@@ -138,6 +138,7 @@ var (
 
 // The keys of the logs that are not defaults of topic keys (those are in TopicLog).
 var (
+	HTTPListener            = text("gregor.http.listener")
 	RecoveryThreadsPerDir   = integer("num.recovery.threads.per.data.dir")
 	InitialTaskDelay        = span("log.initial.task.delay.ms")
 	RetentionCheckInterval  = span("log.retention.check.interval.ms")

@@ -11,6 +11,7 @@ type Key struct {
 	Valid    Valid     // what values of the type are allowed; zero: all
 	Update   Update    // whether Kafka changes it while the broker runs (broker keys); zero: no
 	AtStart  string    // why it changes only at the start here, although Update says otherwise
+	Ours     bool      // no version of Kafka has it
 	Stored   bool      // exists in the metadata store only: no file, no default that is described
 	Internal bool      // not described unless it is set
 	In39     Differs   // where Kafka 3.9 differs

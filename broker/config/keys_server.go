@@ -2,6 +2,8 @@ package config
 
 // serverKeys are those of the broker itself: identity, listeners, network, threads, topics, limits, Java plug-ins.
 var serverKeys = []Key{
+	{Name: "gregor.http.listener", Ours: true, Internal: true, Type: String, Default: none,
+		Doc: "host:port to answer on over HTTP: /metrics for Prometheus, /healthz, /readyz. Unset: nowhere."},
 	{Name: "broker.id", Type: Int, Default: "-1", Doc: "The broker's number in the cluster; the older name of node.id."},
 	{Name: "node.id", Type: Int, Default: none, Valid: atLeast(0), In39: Differs{Default: "-1", Valid: anything},
 		Doc: "The broker's number in the cluster. Unset: the one in the data directory, 1 for a fresh one."},

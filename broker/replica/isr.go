@@ -72,6 +72,7 @@ func (p *Partition) propose(isr []int32) *proposal {
 func (p *Partition) publishISR() {
 	r := *p.role.Load()
 	l := &p.mu.leader
+	p.manager.options.OnISR(len(r.isr), len(l.ISR))
 	r.isr, r.partitionEpoch, r.maximalISR = l.ISR, l.PartitionEpoch, l.MaximalISR()
 	p.role.Store(&r)
 }

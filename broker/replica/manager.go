@@ -53,6 +53,8 @@ type Options struct {
 	// OnLeader is told, after the order that caused it, that this broker began or ceased to lead a partition. Calls come
 	// one at a time, in the order of the orders.
 	OnLeader func(tp log.TopicPartition, leaderEpoch int32, leader bool)
+	// OnISR is told that a leader's in-sync replicas were some and are some now. It must not block.
+	OnISR func(before, after int)
 
 	// Join asks the coordinator of a transaction, and calls done with an error for each partition, on the pool; in the
 	// order of the calls for one transactional id. Nil: nobody is asked. VerifyTransactions says whether it is
@@ -146,6 +148,9 @@ func New(o Options) *Manager {
 	}
 	if o.Known == nil {
 		o.Known = func(string, int32) bool { return false }
+	}
+	if o.OnISR == nil {
+		o.OnISR = func(int, int) {}
 	}
 	if o.OnLeader == nil {
 		o.OnLeader = func(log.TopicPartition, int32, bool) {}

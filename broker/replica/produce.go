@@ -54,6 +54,14 @@ type ProduceResult struct {
 	end       int64      // the offset after it
 }
 
+// Messages is how many records were appended.
+func (r *ProduceResult) Messages() int64 {
+	if r.Err != nil || r.BaseOffset < 0 {
+		return 0
+	}
+	return max(0, r.end-r.BaseOffset)
+}
+
 // CanAppendNow says whether producing bytes to a partition would neither wait for another writer, nor roll a segment,
 // nor compress for the topic.
 func (m *Manager) CanAppendNow(topic string, partition int32, bytes int) bool {

@@ -4,6 +4,8 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -29,6 +31,7 @@ type options struct {
 	logLevel  string
 	logFormat string
 	engine    string
+	requests  float64
 }
 
 // Command returns "gregor serve". version is told in the log.
@@ -60,6 +63,7 @@ The configuration is Kafka's server.properties: same keys, defaults and units. E
 	f.StringVar(&o.pprof, "pprof", "", "`ADDR` (host:port) to serve Go's profiles on")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	f.Float64Var(&o.requests, "log-requests", 0, "`SHARE` of the requests to write to the log: 1 all, 0.01 one in a hundred")
 	f.StringVar(&o.engine, "engine", "", "network engine: reactor or netloop (default: the best for this system)")
 	_ = f.MarkHidden("engine")
 	_ = cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
@@ -98,12 +102,27 @@ func run(ctx context.Context, o options, version string) error {
 		}
 		defer stop()
 	}
+	every, err := oneIn(o.requests)
+	if err != nil {
+		return err
+	}
 	spareProcessors(config.NumNetworkThreads.Of(snapshot))
 	defer runtime.KeepAlive(ballast())
-	b := broker.New(broker.Options{Config: snapshot, Logger: all, Levels: levels, ReadyFile: o.readyFile, Engine: o.engine})
+	b := broker.New(broker.Options{Config: snapshot, Logger: all, Levels: levels, ReadyFile: o.readyFile, Engine: o.engine, LogRequests: every})
 	hurry, stop := secondSignal()
 	defer stop()
 	return b.Run(ctx, hurry)
+}
+
+// oneIn says of a share which every so manieth it is, 0 for none.
+func oneIn(share float64) (int64, error) {
+	switch {
+	case !(share >= 0 && share <= 1):
+		return 0, fmt.Errorf("--log-requests is %v; allowed: from 0 to 1", share)
+	case share == 0:
+		return 0, nil
+	}
+	return int64(math.Round(min(1/share, 1e12))), nil
 }
 
 // spareProcessors gives the Go scheduler a processor more for each of the network's, which hold theirs while they wait

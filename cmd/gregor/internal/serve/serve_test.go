@@ -2,6 +2,7 @@ package serve
 
 import (
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"os/signal"
@@ -82,5 +83,18 @@ func TestServeProfiles(t *testing.T) {
 	}
 	if _, err := serveProfiles("256.0.0.1:0", zap.NewNop()); err == nil {
 		t.Error("no such address")
+	}
+}
+
+func TestOneIn(t *testing.T) {
+	for share, want := range map[float64]int64{0: 0, 1: 1, 0.5: 2, 0.01: 100, 1e-300: 1_000_000_000_000} {
+		if got, err := oneIn(share); got != want || err != nil {
+			t.Errorf("%v: one in %d, %v", share, got, err)
+		}
+	}
+	for _, share := range []float64{-0.1, 1.5, math.NaN()} {
+		if _, err := oneIn(share); err == nil {
+			t.Errorf("%v is accepted", share)
+		}
 	}
 }

@@ -1,0 +1,88 @@
+package meter
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gregor-broker/gregor/wire/clock"
+)
+
+// Durations are counted where they belong, within an eighth.
+func TestBuckets(t *testing.T) {
+	before := -1
+	for d := time.Duration(0); d < 1000*time.Hour; d += max(time.Microsecond, d/37) {
+		b := bucket(d)
+		if b < before || b >= buckets {
+			t.Fatalf("%v is in bucket %d, after %d", d, b, before)
+		}
+		before = b
+		if off := middle(b) - d; off > d/8+time.Microsecond || off < -d/8-time.Microsecond {
+			t.Errorf("%v is told as %v", d, middle(b))
+		}
+	}
+}
+
+func TestQuantiles(t *testing.T) {
+	c := clock.NewFake(time.Unix(0, 0))
+	m := New(c)
+	shares := []float64{0, 0.5, 0.99, 1}
+	look := func() (count int64, at []time.Duration) {
+		m.Times(shares, func(key int16, n int64, _ float64, q []time.Duration) { count, at = n, q })
+		return count, at
+	}
+	near := func(got, want time.Duration) bool { return got >= want*7/8 && got <= want*9/8 }
+	var all []time.Duration
+	for range 5000 {
+		d := time.Duration(rand.ExpFloat64() * float64(time.Millisecond))
+		all = append(all, d)
+		m.Answered(1, d)
+	}
+	slices.Sort(all)
+	if n, at := look(); n != 5000 || !near(at[1], all[2500]) || !near(at[2], all[4950]) || !near(at[3], all[4999]) {
+		t.Errorf("%d: %v, want %v %v %v", n, at, all[2500], all[4950], all[4999])
+	}
+	c.Advance(time.Minute)
+	m.Answered(1, time.Hour)
+	if n, at := look(); n != 5001 || !near(at[1], all[2500]) || !near(at[3], time.Hour) {
+		t.Errorf("a minute later: %d: %v", n, at)
+	}
+	c.Advance(time.Minute)
+	if _, at := look(); !near(at[1], time.Hour) {
+		t.Errorf("what is older than two minutes counts: %v", at)
+	}
+	c.Advance(2 * time.Minute)
+	if n, at := look(); n != 5001 || at[3] != 0 {
+		t.Errorf("of nothing: %d: %v", n, at)
+	}
+}
+
+func TestTopics(t *testing.T) {
+	m := New(clock.System)
+	m.Produced("t", true, 100, 3, false)
+	m.Produced("t", true, 50, 0, true)
+	m.Produced("thought of", false, 7, 0, true)
+	m.Fetched("t", true, 90, false)
+	m.Fetched("u", true, 0, true)
+	m.Forget("u")
+	names := map[string]*Topic{}
+	m.Topics(func(name string, topic *Topic) { names[name] = topic })
+	if len(names) != 2 {
+		t.Fatalf("topics %v", names)
+	}
+	for name, want := range map[string][8]int64{"": {3, 100, 90, 57, 3, 2, 2, 1}, "t": {3, 100, 90, 50, 2, 1, 1, 0}} {
+		c := names[name]
+		got := [8]int64{c.MessagesIn.Load(), c.BytesIn.Load(), c.BytesOut.Load(), c.BytesRejected.Load(), c.Produces.Load(), c.FailedProduces.Load(), c.Fetches.Load(), c.FailedFetches.Load()}
+		if got != want {
+			t.Errorf("%q: %v, want %v", name, got, want)
+		}
+	}
+	var none *Meter
+	none.Produced("t", true, 1, 1, false)
+	none.Fetched("t", true, 1, false)
+	none.Code(1, 1)
+	none.Arrived(1, 1)
+	none.Answered(1, 1)
+	none.ISRChanged(1, 2)
+}

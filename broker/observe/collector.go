@@ -1,0 +1,180 @@
+package observe
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/meter"
+	"github.com/gregor-broker/gregor/broker/replica"
+)
+
+// collector makes metrics of a broker when it is asked. It describes none in advance, as the names of Kafka's have now fewer
+// and now more labels.
+type collector struct{ Options }
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	out := sink{to}
+	c.requests(out)
+	c.topics(out)
+	c.partitions(out)
+	c.cluster(out)
+	c.clients(out)
+	c.lags(out)
+}
+
+// sink takes values under the names that the JMX exporter's example gives them.
+type sink struct{ to chan<- prometheus.Metric }
+
+// labels are pairs of name and value.
+type labels []string
+
+func (s sink) put(kind prometheus.ValueType, name string, value float64, pairs labels) {
+	var names, values []string
+	for i := 0; i < len(pairs); i += 2 {
+		names, values = append(names, pairs[i]), append(values, strings.ToValidUTF8(pairs[i+1], "�"))
+	}
+	s.to <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help[name], names, nil), kind, value, values...)
+}
+
+func (s sink) gauge(name string, value int, pairs ...string) {
+	s.put(prometheus.GaugeValue, name, float64(value), pairs)
+}
+
+func (s sink) counter(name string, value int64, pairs ...string) {
+	s.put(prometheus.CounterValue, name, float64(value), pairs)
+}
+
+// quantiles are those of Kafka's histograms, and what the JMX exporter's example makes of their names.
+var (
+	quantiles     = []float64{0.50, 0.75, 0.95, 0.98, 0.99, 0.999}
+	quantileWords = []string{"0.50", "0.75", "0.95", "0.98", "0.99", "0.999"}
+)
+
+// kafkaWords turns kmsg's names of APIs into Kafka's.
+var kafkaWords = strings.NewReplacer("ISR", "Isr", "ID", "Id", "SASL", "Sasl", "ACL", "Acl")
+
+func apiName(key int16) string { return kafkaWords.Replace(kmsg.Key(key).Name()) }
+
+// requests tells what was asked, how it was answered and how long that took.
+func (c *collector) requests(out sink) {
+	m := c.Services.Meter
+	m.Requests(func(r meter.Request, n int64) {
+		out.counter("kafka_network_requestmetrics_requests_total", n, "request", apiName(r.Key), "version", strconv.Itoa(int(r.Version)))
+	})
+	m.Failures(func(e meter.Failure, n int64) {
+		out.counter("kafka_network_requestmetrics_errors_total", n, "request", apiName(e.Key), "error", codeName(e.Code))
+	})
+	m.Times(quantiles, func(key int16, n int64, seconds float64, at []time.Duration) {
+		name := apiName(key)
+		out.counter("kafka_network_requestmetrics_totaltimems_count", n, "request", name)
+		out.put(prometheus.CounterValue, "gregor_request_seconds_total", seconds, labels{"request", name})
+		for i, q := range quantileWords {
+			out.put(prometheus.GaugeValue, "kafka_network_requestmetrics_totaltimems", float64(at[i])/float64(time.Millisecond),
+				labels{"request", name, "quantile", q})
+		}
+	})
+}
+
+func codeName(code int16) string {
+	if code == 0 {
+		return "NONE"
+	}
+	if e := kerr.TypedErrorForCode(code); e != nil {
+		return e.Message
+	}
+	return strconv.Itoa(int(code))
+}
+
+// topics tells what went in and out, of all topics and of each.
+func (c *collector) topics(out sink) {
+	c.Services.Meter.Topics(func(name string, t *meter.Topic) {
+		var pairs []string
+		if name != "" {
+			pairs = labels{"topic", name}
+		}
+		for kind, n := range map[string]int64{
+			"messagesin": t.MessagesIn.Load(), "bytesin": t.BytesIn.Load(), "bytesout": t.BytesOut.Load(), "bytesrejected": t.BytesRejected.Load(),
+			"totalproducerequests": t.Produces.Load(), "failedproducerequests": t.FailedProduces.Load(),
+			"totalfetchrequests": t.Fetches.Load(), "failedfetchrequests": t.FailedFetches.Load(),
+		} {
+			out.counter("kafka_server_brokertopicmetrics_"+kind+"_total", n, pairs...)
+		}
+	})
+}
+
+// partitions tells what is held here and how it fares.
+func (c *collector) partitions(out sink) {
+	s := c.Services.Replicas.Stats(func(p *replica.PartitionStats) {
+		pairs := labels{"topic", p.Topic, "partition", strconv.Itoa(int(p.Partition))}
+		out.gauge("kafka_log_log_size", int(p.Size), pairs...)
+		out.gauge("kafka_log_log_numlogsegments", p.SegmentNum, pairs...)
+		out.gauge("kafka_log_log_logstartoffset", int(p.LogStart), pairs...)
+		out.gauge("kafka_log_log_logendoffset", int(p.LogEnd), pairs...)
+	})
+	out.gauge("kafka_server_replicamanager_partitioncount", s.Partitions)
+	out.gauge("kafka_server_replicamanager_leadercount", s.Leaders)
+	out.gauge("kafka_server_replicamanager_underreplicatedpartitions", s.UnderReplicated)
+	out.gauge("kafka_server_replicamanager_underminisrpartitioncount", s.UnderMinISR)
+	out.gauge("kafka_server_replicamanager_atminisrpartitioncount", s.AtMinISR)
+	out.gauge("kafka_server_replicamanager_offlinereplicacount", s.Offline)
+	out.gauge("gregor_requests_waiting", s.Waiting)
+	shrinks, expands := c.Services.Meter.ISRChanges()
+	out.counter("kafka_server_replicamanager_isrshrinks_total", shrinks)
+	out.counter("kafka_server_replicamanager_isrexpands_total", expands)
+	for _, d := range c.Services.Logs.Dirs() {
+		out.gauge("gregor_log_directory_size_bytes", int(d.Total), "directory", d.Path)
+		out.gauge("gregor_log_directory_usable_bytes", int(d.Usable), "directory", d.Path)
+	}
+}
+
+// cluster tells what this broker knows of the cluster; of offline partitions, as Kafka, only the active controller.
+func (c *collector) cluster(out sink) {
+	const running = 3 // of Kafka's BrokerState
+	out.gauge("kafka_server_kafkaserver_brokerstate", running)
+	image := c.Services.Metadata.Image()
+	active, offline, unpreferred, partitions := 0, 0, 0, 0
+	if image.Controller == c.Services.BrokerID {
+		active = 1
+	}
+	names := image.TopicNames()
+	for _, name := range names {
+		t := image.Topic(name)
+		for i := range t.Partitions {
+			p := &t.Partitions[i]
+			if !p.Exists() {
+				continue
+			}
+			partitions++
+			switch {
+			case p.Leader == metadata.NoLeader:
+				offline++
+			case p.Leader != p.Replicas[0]:
+				unpreferred++
+			}
+		}
+	}
+	out.gauge("kafka_controller_kafkacontroller_activecontrollercount", active)
+	out.gauge("kafka_controller_kafkacontroller_offlinepartitionscount", active*offline)
+	out.gauge("kafka_controller_kafkacontroller_preferredreplicaimbalancecount", active*unpreferred)
+	out.gauge("kafka_controller_kafkacontroller_globaltopiccount", active*len(names))
+	out.gauge("kafka_controller_kafkacontroller_globalpartitioncount", active*partitions)
+	out.gauge("kafka_controller_kafkacontroller_activebrokercount", active*len(image.Brokers()))
+}
+
+// clients tells what the connected clients call themselves (KIP-511).
+func (c *collector) clients(out sink) {
+	for client, n := range c.Services.Clients.Counts() {
+		out.gauge("kafka_server_socket_server_metrics_connections", n,
+			"clientSoftwareName", client.Name, "clientSoftwareVersion", client.Version, "listener", client.Listener)
+	}
+}

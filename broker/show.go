@@ -1,0 +1,55 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/broker/meter"
+	"github.com/gregor-broker/gregor/broker/observe"
+	"go.uber.org/zap"
+)
+
+// showItself answers over HTTP from now on, where the configuration says so, and has requests counted for that.
+func (b *Broker) showItself() error {
+	b.services.LogRequests = b.options.LogRequests
+	address := config.HTTPListener.Of(b.config)
+	if address == "" {
+		return nil
+	}
+	b.services.Meter = meter.New(b.clock)
+	s, err := observe.Listen(address, observe.Options{Services: b.services, Ready: b.ready})
+	if err != nil {
+		return fmt.Errorf("gregor.http.listener=%s: %w", address, err)
+	}
+	b.observed = s
+	b.logger.Info("metrics and health are served over HTTP", zap.Stringer("address", s.Addr()))
+	return nil
+}
+
+var errNotServing = errors.New("the broker starts or stops")
+
+// ready says whether the broker serves.
+func (b *Broker) ready() error {
+	if !b.serving.Load() {
+		return errNotServing
+	}
+	return nil
+}
+
+// HTTPAddr returns where the broker answers over HTTP, nil for nowhere.
+func (b *Broker) HTTPAddr() net.Addr {
+	if b.observed == nil {
+		return nil
+	}
+	return b.observed.Addr()
+}
+
+func (b *Broker) hideItself(ctx context.Context) error {
+	if b.observed == nil {
+		return nil
+	}
+	return b.observed.Close(ctx)
+}
