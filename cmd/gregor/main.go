@@ -15,6 +15,7 @@ import (
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cluster"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/consume"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/docs"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/doctor"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/group"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/logdump"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/produce"
@@ -58,7 +59,7 @@ func newRoot() *cobra.Command {
 	cli.Group(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage(err) })
 	root.AddCommand(serve.Command(version), topic.Command(), produce.Command(), consume.Command(), cluster.Command(), group.Command(), txn.Command(),
-		logdump.Command(), adopt.Command(), bench.Command(), docs.APIVersions(), docs.Command(), versionCommand())
+		logdump.Command(), adopt.Command(), bench.Command(), doctor.Command(), docs.APIVersions(), docs.Command(), versionCommand())
 	cli.MarkUsage(root)
 	return root
 }

@@ -39,6 +39,9 @@ func (c *Connection) AddFlags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("bootstrap-server", cobra.NoFileCompletions)
 }
 
+// Servers returns the addresses that were given.
+func (c *Connection) Servers() []string { return c.servers }
+
 // Client connects to the broker and makes sure that it answers. The caller closes the client.
 func (c *Connection) Client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
 	client, err := c.client(opts...)
