@@ -33,6 +33,9 @@ const benchTopic = "bench"
 
 // measure sends, checks what is stored, and deletes it.
 func (p replay) measure(b *bench, t *server) (sample, error) {
+	if t.name == bareName {
+		return p.measureBare(b, t)
+	}
 	if err := createTopic(t, benchTopic, p.partitions); err != nil {
 		return nil, err
 	}
@@ -53,8 +56,36 @@ func (p replay) measure(b *bench, t *server) (sample, error) {
 	return s, deleteTopic(t, benchTopic)
 }
 
+// measureBare sends the same to the bare server, which has no topics and nothing to read back.
+func (p replay) measureBare(b *bench, t *server) (sample, error) {
+	batch := encodeBatch(randomBytes(p.record), p.records)
+	values := int64(p.record) * int64(p.records)
+	perConn := int64(float64(p.bytes)*b.settings.scale) / values / int64(p.conns)
+	leaders := map[int32]string{}
+	for i := range int32(p.partitions) {
+		leaders[i] = t.addr
+	}
+	m := startMeter(t)
+	requests, err := p.sendTo(leaders, batch, perConn, time.Duration(float64(p.duration)*b.settings.scale))
+	if err != nil {
+		return nil, fmt.Errorf("produce: %w", err)
+	}
+	s := m.stop(requests * values)
+	s["requests_per_s"] = float64(requests) / s["seconds"]
+	s["cpu_us_per_request"] = s["cpu_s"] / float64(requests) * 1e6
+	return s, nil
+}
+
 // send returns how many requests were acknowledged.
 func (p replay) send(t *server, batch []byte, perConn int64, limit time.Duration) (int64, error) {
+	leaders, err := leadersOf(t, benchTopic)
+	if err != nil {
+		return 0, err
+	}
+	return p.sendTo(leaders, batch, perConn, limit)
+}
+
+func (p replay) sendTo(leaders map[int32]string, batch []byte, perConn int64, limit time.Duration) (int64, error) {
 	deadline := time.Now().Add(time.Hour)
 	if p.duration > 0 {
 		deadline, perConn = time.Now().Add(limit), 1<<40
@@ -62,10 +93,6 @@ func (p replay) send(t *server, batch []byte, perConn int64, limit time.Duration
 	var acked atomic.Int64
 	errs := make(chan error, p.conns)
 	var wg sync.WaitGroup
-	leaders, err := leadersOf(t, benchTopic)
-	if err != nil {
-		return 0, err
-	}
 	for i := range p.conns {
 		partition := int32(i % p.partitions)
 		c, err := dial(leaders[partition])

@@ -28,7 +28,7 @@ type metric struct {
 type row struct {
 	name    string
 	metrics []metric
-	bare    bool // also measured against bare sendfile
+	bare    bool // also measured against a program that only moves the bytes
 	measure func(b *bench, t *server) (sample, error)
 }
 
