@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"math"
 
 	"github.com/gregor-broker/gregor/groupcoord/runtime"
 )
@@ -61,8 +62,15 @@ func (c *Coordinator) PartitionFor(id string) int32 {
 	return runtime.PartitionFor(id, n)
 }
 
+// longestID is in bytes: what the key of a record can hold.
+const longestID = math.MaxInt16
+
 // submit hands ev to the shard of a transactional id.
 func (c *Coordinator) submit(id string, ev runtime.Event) {
+	if len(id) > longestID {
+		ev.Refuse(errTransactionalID)
+		return
+	}
 	p := c.PartitionFor(id)
 	if p < 0 {
 		ev.Refuse(runtime.ErrUnavailable)

@@ -24,6 +24,7 @@ type partition struct {
 type entry struct {
 	id    string
 	value *schema.TxnValue // as stored; never changed, only replaced, by Apply
+	read  []byte           // while the partition is replayed, in place of value: most states are followed by others
 
 	// lastEpoch is the epoch before the last rise, with which a producer that has not got the answer may ask again; -1 none. It is
 	// not stored. next is what it becomes with the record that is being written.

@@ -16,7 +16,7 @@ import (
 
 // What requests are refused with.
 var (
-	errTransactionalID = errcode.New(kerr.InvalidRequest, "the transactional id is empty")
+	errTransactionalID = errcode.New(kerr.InvalidRequest, "the transactional id is empty, or longer than 32,767 bytes")
 	errTimeoutRange    = errcode.New(kerr.InvalidTransactionTimeout, "the transaction timeout is not positive, or above transaction.max.timeout.ms")
 	errFenced          = errcode.New(kerr.ProducerFenced, "a newer producer uses the transactional id, or the transaction timed out")
 	errMapping         = errcode.New(kerr.InvalidProducerIDMapping, "the transactional id does not belong to this producer id")

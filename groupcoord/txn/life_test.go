@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gregor-broker/gregor/groupcoord/schema"
+	"github.com/gregor-broker/gregor/log/record"
 )
 
 // Decided and not complete when the broker is killed: whoever coordinates next writes the markers, in its own epoch, and notes the end.
@@ -277,6 +278,38 @@ func TestEpochsUsedUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a partition holds that cannot be read costs only the ids that it is about; and an id that a key cannot hold is refused.
+func TestUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2)
+		good := schema.TxnValue{ProducerID: 7, TimeoutMs: 60000, Status: schema.TxnEmpty, StartMs: -1, PreviousProducerID: 7, NextProducerID: -1}
+		w.seed("x", good)
+		w.seed("y", good)
+		for _, r := range []record.Record{
+			{Key: schema.AppendTxnKey(nil, "y"), Value: []byte{0, 1, 2, 3}},
+			{Key: schema.AppendTxnKey(nil, "z"), Value: []byte{0, 9}},
+			{Key: []byte{0, 5}, Value: []byte("of a later version")},
+			{Key: []byte{0}, Value: []byte("no key")},
+		} {
+			b, err := record.Build(record.BatchOptions{}.NoProducer(), []record.Record{r})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.log.Append(0, 0, b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.c.Elected(0, 0)
+		synctest.Wait()
+		w.must("x", w.init("x"), "ok 7/1")
+		w.must("y", w.init("y"), "ok 1000/0")
+		w.must("z", w.init("z"), "ok 1001/0")
+		w.must("too long", w.init(strings.Repeat("x", longestID+1)), "INVALID_REQUEST")
+		w.must("just not", w.init(strings.Repeat("x", longestID)), "ok 1002/0")
+		w.close()
+	})
 }
 
 // Without producer ids nobody begins, and nobody waits for ever.

@@ -20,7 +20,8 @@ type machine struct {
 	life      *life
 	entries   map[string]*entry
 	ongoing   map[string]*entry // those with an open transaction
-	left      int               // records that were not understood
+	loaded    bool
+	left      int // records that were not understood
 	timeouts  runtime.Timer
 	expiry    runtime.Timer
 	key       []byte // scratch
@@ -90,22 +91,55 @@ func (m *machine) Apply(r *runtime.Record) {
 		delete(m.ongoing, string(id))
 		return
 	}
+	e := m.entries[string(id)]
+	if !m.loaded {
+		if e == nil {
+			e = m.entry(string(id))
+		}
+		e.read = append(e.read[:0], r.Value...)
+		return
+	}
 	v, _, err := schema.DecodeTxnValue(r.Value)
 	if err != nil {
 		m.leave(r, err)
 		return
 	}
-	e := m.entries[string(id)]
 	if e == nil {
-		e = &entry{id: string(id), lastEpoch: -1, next: -1}
-		e.again.Event, e.patience.Event = completeDue{e}, patienceDue{e}
-		m.entries[e.id] = e
+		e = m.entry(string(id))
 	}
+	m.take(e, v)
+}
+
+// entry makes an entry.
+func (m *machine) entry(id string) *entry {
+	e := &entry{id: id, lastEpoch: -1, next: -1}
+	e.again.Event, e.patience.Event = completeDue{e}, patienceDue{e}
+	m.entries[id] = e
+	return e
+}
+
+// take makes v the state of an entry.
+func (m *machine) take(e *entry, v *schema.TxnValue) {
 	e.value, e.lastEpoch, e.next, e.unmarked = v, e.next, -1, nil
 	if v.Status == schema.TxnOngoing {
 		m.ongoing[e.id] = e
 	} else {
 		delete(m.ongoing, e.id)
+	}
+}
+
+// decodeAll makes the states of what was replayed.
+func (m *machine) decodeAll() {
+	m.loaded = true
+	for id, e := range m.entries {
+		v, _, err := schema.DecodeTxnValue(e.read)
+		e.read = nil
+		if err != nil {
+			m.log.Warn("the state of a transactional id cannot be read; it is forgotten", zap.String("txn", id), zap.Error(err))
+			delete(m.entries, id)
+			continue
+		}
+		m.take(e, v)
 	}
 }
 
@@ -123,6 +157,7 @@ func (m *machine) EndTransaction(int64, bool) {}
 
 // Loaded finishes what an earlier coordinator has begun, once all that was read is replicated.
 func (m *machine) Loaded(out *runtime.Out) {
+	m.decodeAll()
 	if m.left > 0 {
 		m.log.Warn("records that this version does not understand are left as they are", zap.Int("records", m.left))
 	}
