@@ -71,5 +71,6 @@ func connectionLimits(c *config.Snapshot) wire.ConnectionLimits {
 func cleanerSettings(c *config.Snapshot) cleaner.Settings {
 	return cleaner.Settings{
 		Backoff: config.CleanerBackoff.Of(c), DedupeBytes: config.CleanerDedupeBytes.Of(c), LoadFactor: config.CleanerLoadFactor.Of(c),
+		BytesPerSecond: config.CleanerBytesPerSecond.Of(c),
 	}
 }

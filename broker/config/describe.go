@@ -90,19 +90,21 @@ func unknownRow(name string) Row {
 		Synonyms: []Synonym{{Name: name, Source: SourceStaticBroker}}}
 }
 
-// DescribeDefaults returns the rows of the dynamic configuration of all brokers (the resource without a name).
+// DescribeDefaults returns the rows of the dynamic configuration of all brokers (the resource without a name), also of what
+// has no effect on this one. The value of a key that is not known here is not shown: it may be a secret.
 func DescribeDefaults(s *Snapshot, names []string) []Row {
 	var rows []Row
-	for _, name := range slices.Sorted(maps.Keys(s.dynDefault)) {
+	for _, name := range slices.Sorted(maps.Keys(s.stored)) {
 		if !wanted(names, name) {
 			continue
 		}
-		row := s.brokerRow(brokerTable.byName[name])
-		row.Synonyms = slices.DeleteFunc(row.Synonyms, func(y Synonym) bool { return y.Source != SourceDynamicDefaultBroker })
-		row.Source = SourceDynamicDefaultBroker
-		if written := s.dynDefault[name]; !row.Sensitive {
-			row.Value = &written
+		row := Row{Name: name, Sensitive: true}
+		if k := brokerTable.byName[name]; k != nil {
+			row = s.brokerRow(k)
+			row.Value = shown(k, s.stored[name])
 		}
+		row.Source = SourceDynamicDefaultBroker
+		row.Synonyms = []Synonym{{Name: name, Value: row.Value, Source: SourceDynamicDefaultBroker}}
 		rows = append(rows, row)
 	}
 	return rows

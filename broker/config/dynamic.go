@@ -33,6 +33,7 @@ func (l *Live) Set(s *Snapshot) { l.now.Store(s) }
 func (s *Snapshot) WithDynamic(forAll, forOne map[string]string) (*Snapshot, []Notice, error) {
 	next := *s
 	var notices, more []Notice
+	next.stored = forAll
 	next.dynDefault, notices = s.usable(forAll, false)
 	next.dynBroker, more = s.usable(forOne, true)
 	next.values = next.effective()
@@ -209,7 +210,7 @@ func (s *Snapshot) checkStep(k *Key, v parsed) error {
 func (s *Snapshot) checkTogether(perBroker bool, layer map[string]string) error {
 	forAll, forOne := layer, s.dynBroker
 	if perBroker {
-		forAll, forOne = s.dynDefault, layer
+		forAll, forOne = s.stored, layer
 	}
 	if _, _, err := s.WithDynamic(forAll, forOne); err != nil {
 		return errcode.New(kerr.InvalidRequest, err.Error())

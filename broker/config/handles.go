@@ -147,6 +147,7 @@ var (
 	CleanerEnable           = boolean("log.cleaner.enable")
 	CleanerDedupeBytes      = longInteger("log.cleaner.dedupe.buffer.size")
 	CleanerLoadFactor       = double("log.cleaner.io.buffer.load.factor")
+	CleanerBytesPerSecond   = double("log.cleaner.io.max.bytes.per.second")
 	CleanerBackoff          = span("log.cleaner.backoff.ms")
 	ProducerIDExpiration    = span("producer.id.expiration.ms")
 )

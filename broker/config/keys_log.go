@@ -72,7 +72,7 @@ var logKeys = []Key{
 	{Name: "log.cleaner.io.buffer.size", Type: Int, Default: "524288", Valid: atLeast(0), Update: ClusterWide,
 		Standing: Accepted, Why: whyCleaner, Doc: "Memory for the cleaner's input and output."},
 	{Name: "log.cleaner.io.max.bytes.per.second", Type: Double, Default: "1.7976931348623157E308", Update: ClusterWide,
-		Standing: Accepted, Why: whyCleaner, Doc: "How much the cleaner may read and write per second."},
+		Doc: "How much the cleaner may read and write per second."},
 	{Name: "log.cleaner.min.cleanable.ratio", Type: Double, Default: "0.5", Valid: between(0, 1), Update: ClusterWide,
 		Doc: "The part of a compacted log that must be uncleaned before it is compacted."},
 	{Name: "log.cleaner.min.compaction.lag.ms", Type: Long, Default: "0", Valid: atLeast(0), Update: ClusterWide,

@@ -128,7 +128,7 @@ func TestLayers(t *testing.T) {
 		" DYNAMIC_DEFAULT_BROKER_CONFIG:log.cleaner.backoff.ms=5 DEFAULT_CONFIG:log.cleaner.backoff.ms=15000" {
 		t.Error(got)
 	}
-	if rows := DescribeDefaults(next, nil); len(rows) != 2 || showRow(rows[1]) !=
+	if rows := DescribeDefaults(next, nil); len(rows) != 5 || showRow(rows[1]) !=
 		"num.io.threads=5 DYNAMIC_DEFAULT_BROKER_CONFIG INT DYNAMIC_DEFAULT_BROKER_CONFIG:num.io.threads=5" {
 		t.Error(rows)
 	}

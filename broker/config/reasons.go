@@ -20,7 +20,7 @@ const (
 	whyTiered           = "there is no tiered storage"
 	whyCordon           = "log directories cannot be closed to new partitions yet"
 	whyMoves            = "replicas are not moved between log directories yet"
-	whyCleaner          = "one cleaner thread compacts, as fast as it can"
+	whyCleaner          = "one cleaner thread compacts, with buffers as large as its batches"
 	whyFormat           = "everything is stored in record format 2"
 )
 

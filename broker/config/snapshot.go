@@ -12,6 +12,7 @@ import (
 type Snapshot struct {
 	mode       Version
 	static     map[string]setting // file, environment and --override
+	stored     map[string]string  // dynamic, for all brokers, with what has no effect here
 	dynDefault map[string]string  // dynamic, for all brokers
 	dynBroker  map[string]string  // dynamic, for this broker
 	values     []parsed           // by index of the broker key

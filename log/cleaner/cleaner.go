@@ -38,6 +38,8 @@ type Settings struct {
 	Backoff     time.Duration // between looks when there is nothing to clean (log.cleaner.backoff.ms); 15 s
 	DedupeBytes int64         // memory for the keys of a round (log.cleaner.dedupe.buffer.size); 128 MiB
 	LoadFactor  float64       // how much of it is used (log.cleaner.io.buffer.load.factor); 0.9
+	// BytesPerSecond bounds what is read and written (log.cleaner.io.max.bytes.per.second); ≤ 0: nothing does.
+	BytesPerSecond float64
 }
 
 func (s Settings) withDefaults() *Settings {
@@ -79,6 +81,7 @@ type Cleaner struct {
 
 	// The goroutine's own.
 	reader reader
+	pace   pace
 	clean  map[*log.Log]int64         // up to which offset a log is clean
 	failed map[*log.Log]time.Duration // until when it is left alone
 }
@@ -102,6 +105,7 @@ func newCleaner(o Options) (*Cleaner, error) {
 		failed: map[*log.Log]time.Duration{},
 	}
 	c.settings.Store(o.Settings.withDefaults())
+	c.pace = pace{clock: c.o.Clock, settings: c.settings.Load, changed: c.changed, due: c.o.Clock.Monotonic()}
 	if o.Logs == nil {
 		return nil, errors.New("the cleaner needs logs")
 	}
@@ -164,7 +168,7 @@ func (c *Cleaner) once(ctx context.Context) bool {
 	}
 	began, settings := c.o.Clock.Monotonic(), c.settings.Load()
 	r := round{
-		candidate: &dirtiest, ctx: ctx, reader: &c.reader, nowMs: nowMs,
+		candidate: &dirtiest, ctx: ctx, reader: &c.reader, pace: &c.pace, nowMs: nowMs,
 		offsets: newOffsetMap(settings.DedupeBytes, settings.LoadFactor),
 	}
 	to, err := r.run()

@@ -19,6 +19,7 @@ type round struct {
 	*candidate
 	ctx      context.Context
 	reader   *reader
+	pace     *pace
 	offsets  *offsetMap
 	nowMs    int64
 	legacyMs int64 // tombstones of magic 0 and 1 go in segments that were not modified after this
@@ -164,6 +165,9 @@ func (r *round) each(s *segment.Segment, pos int64, f func(record.Entry) error) 
 	for {
 		e, err := r.reader.next()
 		if err == nil {
+			err = r.pace.take(r.ctx, len(e))
+		}
+		if err == nil {
 			err = r.check()
 		}
 		if err == nil {
@@ -249,7 +253,10 @@ func (r *round) fill(cleaned *segment.Segment, group []*segment.Segment) (change
 			}
 			changed = changed || &out[0] != &e[0]
 			r.stats.bytesWritten += int64(len(out))
-			return cleaned.Append(out, out.LastOffset(), out.MaxTimestamp(), int(r.config.IndexIntervalBytes))
+			if err := cleaned.Append(out, out.LastOffset(), out.MaxTimestamp(), int(r.config.IndexIntervalBytes)); err != nil {
+				return err
+			}
+			return r.pace.take(r.ctx, len(out))
 		})
 		if err != nil {
 			return false, err
