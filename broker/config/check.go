@@ -90,6 +90,9 @@ func (s *Snapshot) checkDynamic() error {
 	if err := s.checkLogs(); err != nil {
 		return err
 	}
+	if err := s.checkConsumerTimes(); err != nil {
+		return err
+	}
 	return s.checkLimits()
 }
 
@@ -127,6 +130,31 @@ func (s *Snapshot) checkGroups() error {
 	const protocols = "group.coordinator.rebalance.protocols"
 	if list := asList(s.value(protocols)); !slices.Contains(list, "classic") {
 		return s.invalid(protocols, "a list with classic in it (disabling the 'classic' protocol is not supported)")
+	}
+	return s.checkConsumerTimes()
+}
+
+// checkConsumerTimes: what groups of the consumer protocol go by lies within what a group may ask for. After
+// GroupCoordinatorConfig.verifyConsumerGroupConfigs.
+func (s *Snapshot) checkConsumerTimes() error {
+	for _, name := range []string{"heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"} {
+		key, least, most := "group.consumer."+name, "group.consumer.min."+name, "group.consumer.max."+name
+		if !brokerTable.byName[key].in(s.mode) {
+			continue
+		}
+		n := s.limit(key)
+		switch {
+		case s.limit(most) < s.limit(least):
+			return s.invalid(most, "at least %s (%d)", least, s.limit(least))
+		case n < s.limit(least):
+			return s.invalid(key, "at least %s (%d)", least, s.limit(least))
+		case n > s.limit(most):
+			return s.invalid(key, "at most %s (%d)", most, s.limit(most))
+		}
+	}
+	const heartbeat, session = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
+	if s.limit(heartbeat) >= s.limit(session) {
+		return s.invalid(heartbeat, "less than %s (%d)", session, s.limit(session))
 	}
 	return nil
 }
