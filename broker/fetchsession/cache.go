@@ -105,6 +105,7 @@ func (s *shard) remove(id int32) {
 	if e := s.sessions[id]; e != nil {
 		s.partitions -= e.size
 		delete(s.sessions, id)
+		e.session.standing.close()
 	}
 }
 

@@ -228,6 +228,13 @@ func TestStanding(t *testing.T) {
 	if places[1].Touch(true) || !places[0].Touch(true) || places[1].LastFetch() != 9 || places[0].LastFetch() != 20 {
 		t.Errorf("the last fetches are %d and %d", places[0].LastFetch(), places[1].LastFetch())
 	}
+	if places[0].Gone() || !places[1].Gone() {
+		t.Error("a place is gone that is not, or the other way round")
+	}
+	c.Open(&Request{SessionID: id, Follower: true, Partitions: want(0)}) // begins anew
+	if !places[0].Gone() || places[0].Touch(true) {
+		t.Error("a place outlives its session")
+	}
 }
 
 func TestBusyPartitionStarvesNobody(t *testing.T) {

@@ -34,6 +34,7 @@ type standing struct {
 		sync.Mutex
 		touched []*Place      // in that order
 		fetched time.Duration // monotonic time of the last Fetch that looked at all that was touched
+		closed  bool          // the session is no more
 	}
 }
 
@@ -48,7 +49,7 @@ func newStanding(n Notifier) *standing {
 func (p *Place) Touch(wake bool) bool {
 	s := p.standing
 	s.mu.Lock()
-	gone := p.gone
+	gone := p.gone || s.mu.closed
 	s.touch(p)
 	tell := wake && !p.told && !gone
 	p.told = p.told || tell
@@ -57,6 +58,14 @@ func (p *Place) Touch(wake bool) bool {
 		s.changes.Notify()
 	}
 	return !gone
+}
+
+// Gone says whether Touch is of no use any more.
+func (p *Place) Gone() bool {
+	s := p.standing
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return p.gone || s.mu.closed
 }
 
 // LastFetch is the monotonic time of the follower's last Fetch that asked for the partition.
@@ -72,7 +81,7 @@ func (p *Place) LastFetch() time.Duration {
 
 // touch needs mu.
 func (s *standing) touch(p *Place) {
-	if !p.touched && !p.gone {
+	if !p.touched && !p.gone && !s.mu.closed {
 		p.touched = true
 		s.mu.touched = append(s.mu.touched, p)
 	}
@@ -84,6 +93,16 @@ func (s *standing) touchAll(ps []*Place) {
 	for _, p := range ps {
 		s.touch(p)
 	}
+}
+
+// close ends all places. s may be nil.
+func (s *standing) close() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.closed = true
 }
 
 // leave takes a place out of its session.

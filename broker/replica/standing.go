@@ -26,6 +26,7 @@ type Standing struct {
 type Place interface {
 	// Touch is told whether a Fetch that waits should look now. It returns false once it is of no use any more.
 	Touch(wake bool) bool
+	Gone() bool // what Touch would return false for
 	insync.Beat
 }
 
@@ -41,10 +42,11 @@ type places struct {
 func (p *places) add(x Place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !slices.Contains(p.mu.list, x) {
-		p.mu.list = append(p.mu.list, x)
-		p.count.Store(int32(len(p.mu.list)))
+	if slices.Contains(p.mu.list, x) {
+		return
 	}
+	p.mu.list = append(slices.DeleteFunc(p.mu.list, Place.Gone), x) // where nothing happens nobody else would clear away
+	p.count.Store(int32(len(p.mu.list)))
 }
 
 // touch costs one atomic load where there are none.
