@@ -105,6 +105,13 @@ func (l *Log) storage(doing string, err error) error {
 	return l.errorf("%s: %w: %w", doing, ErrStorage, err)
 }
 
+func (l *Log) storageIf(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return l.storage(doing, err)
+}
+
 // TopicPartition names the log.
 func (l *Log) TopicPartition() TopicPartition { return l.tp }
 

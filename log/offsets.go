@@ -1,6 +1,8 @@
 package log
 
 import (
+	"errors"
+	"io/fs"
 	"sort"
 
 	"github.com/gregor-broker/gregor/log/record"
@@ -18,33 +20,44 @@ var noRecord = foundRecord{-1, -1, -1}
 // OffsetForTimestamp returns the first record at or after the log start whose timestamp is at least ts, in ms, with the
 // leader epoch of its batch; -1, -1, -1 if there is none.
 func (l *Log) OffsetForTimestamp(ts int64) (offset, timestamp int64, epoch int32, err error) {
-	v := l.pub.view()
-	segs := *l.segs.Load()
-	for i, s := range segs {
-		if i+1 < len(segs) && segs[i+1].Base() <= v.Start {
-			continue
+	return l.search(func(v *view, segs []*segment.Segment) (foundRecord, error) {
+		for i, s := range segs {
+			if i+1 < len(segs) && segs[i+1].Base() <= v.Start {
+				continue
+			}
+			newest, err := s.RetentionTimestamp()
+			if err != nil {
+				return noRecord, err
+			}
+			if newest < ts {
+				continue
+			}
+			end, _ := l.endIn(v, segs, i, v.End)
+			pos, err := s.TimePos(ts, v.Start, end)
+			if err != nil {
+				return noRecord, err
+			}
+			if found, err := firstRecord(s, pos, end, v.Start, ts); err != nil || found != noRecord {
+				return found, err
+			}
 		}
-		newest, err := s.RetentionTimestamp()
-		if err != nil {
-			return -1, -1, -1, l.storage("timestamps", err)
-		}
-		if newest < ts {
-			continue
-		}
-		end, _ := l.endIn(&v, segs, i, v.End)
-		pos, err := s.TimePos(ts, v.Start, end)
-		if err != nil {
-			return -1, -1, -1, l.storage("time index", err)
-		}
-		found, err := firstRecord(s, pos, end, v.Start, ts)
-		if err != nil {
-			return -1, -1, -1, l.storage("timestamps", err)
-		}
-		if found != noRecord {
+		return noRecord, nil
+	})
+}
+
+// search looks for a record, again where a segment was deleted or replaced after their list was loaded.
+func (l *Log) search(look func(v *view, segs []*segment.Segment) (foundRecord, error)) (offset, timestamp int64, epoch int32, err error) {
+	found := noRecord
+	for range readAttempts {
+		v := l.pub.view()
+		if found, err = look(&v, *l.segs.Load()); err == nil {
 			return found.offset, found.stamp, found.epoch, nil
 		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
-	return -1, -1, -1, nil
+	return -1, -1, -1, l.storage("timestamps", err)
 }
 
 // firstRecord returns the first record of s from pos on with an offset of at least from and a timestamp of at least ts.
@@ -74,38 +87,27 @@ func firstRecord(s *segment.Segment, pos, end, from, ts int64) (foundRecord, err
 
 // OffsetOfMaxTimestamp returns the first record with the greatest timestamp of the log, in ms; -1, -1, -1 if there is none.
 func (l *Log) OffsetOfMaxTimestamp() (offset, timestamp int64, epoch int32, err error) {
-	v := l.pub.view()
-	segs := *l.segs.Load()
-	best, bestStamp, bestOffset := -1, int64(-1), int64(-1)
-	for i, s := range segs {
-		stamp, last, err := s.MaxTimestamp()
-		if err != nil {
-			return -1, -1, -1, l.storage("timestamps", err)
+	return l.search(func(v *view, segs []*segment.Segment) (foundRecord, error) {
+		best, bestStamp, bestOffset := -1, int64(-1), int64(-1)
+		for i, s := range segs {
+			stamp, last, err := s.MaxTimestamp()
+			if err != nil {
+				return noRecord, err
+			}
+			if stamp > bestStamp && last >= v.Start {
+				best, bestStamp, bestOffset = i, stamp, last
+			}
 		}
-		if stamp > bestStamp && last >= v.Start {
-			best, bestStamp, bestOffset = i, stamp, last
+		if best < 0 {
+			return noRecord, nil
 		}
-	}
-	if best < 0 {
-		return -1, -1, -1, nil
-	}
-	end := segs[best].Size()
-	at, found, err := segs[best].Find(bestOffset, end)
-	if err != nil || !found {
-		return -1, -1, -1, l.storageIf("timestamps", err)
-	}
-	rec, err := firstRecord(segs[best], at.Pos, end, v.Start, bestStamp)
-	if err != nil {
-		return -1, -1, -1, l.storage("timestamps", err)
-	}
-	return rec.offset, rec.stamp, rec.epoch, nil
-}
-
-func (l *Log) storageIf(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return l.storage(doing, err)
+		end := segs[best].Size()
+		at, found, err := segs[best].Find(bestOffset, end)
+		if err != nil || !found {
+			return noRecord, err
+		}
+		return firstRecord(segs[best], at.Pos, end, v.Start, bestStamp)
+	})
 }
 
 // The special timestamps of ListOffsets v0.

@@ -173,6 +173,7 @@ func TestAsksAgain(t *testing.T) {
 			w.Join(what, func(errs []error) { got = errs })
 			over, _ := clock.System.NewTimer(time.Second)
 			<-over
+			synctest.Wait()
 			if got == nil || (got[0] == nil) != (lasting == 3) {
 				t.Errorf("after %d tries: %v", asked/3, got)
 			}
