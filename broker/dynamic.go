@@ -61,10 +61,12 @@ func (d *dynamicConfig) apply(old, next *config.Snapshot) {
 }
 
 func connectionLimits(c *config.Snapshot) wire.ConnectionLimits {
+	perIP := config.MaxConnectionsPerIP.Of(c)
+	if perIP == 0 {
+		perIP = -1
+	}
 	return wire.ConnectionLimits{
-		MaxConnections:      config.MaxConnections.Of(c),
-		MaxConnectionsPerIP: config.MaxConnectionsPerIP.Of(c),
-		PerIPOverrides:      c.PerIPConnections(),
+		MaxConnections: config.MaxConnections.Of(c), MaxConnectionsPerIP: perIP, PerIPOverrides: c.PerIPConnections(),
 	}
 }
 

@@ -48,7 +48,7 @@ type Config struct {
 // ConnectionLimits bound the number of connections. Server.SetLimits changes them.
 type ConnectionLimits struct {
 	MaxConnections      int            // max.connections: accepting pauses at it; 0: no limit
-	MaxConnectionsPerIP int            // max.connections.per.ip: more are closed at once; 0: no limit
+	MaxConnectionsPerIP int            // max.connections.per.ip: more are closed at once; 0: no limit, < 0: only addresses with an override
 	PerIPOverrides      map[string]int // max.connections.per.ip.overrides, by address or host name
 }
 

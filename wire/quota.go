@@ -18,7 +18,7 @@ type quota struct {
 	mu struct {
 		sync.Mutex
 		max       int // 0: no limit
-		maxPerIP  int // 0: no limit
+		maxPerIP  int // 0: no limit; < 0: none
 		overrides map[netip.Addr]int
 		total     int
 		perIP     map[netip.Addr]int
@@ -66,7 +66,7 @@ func (q *quota) set(l ConnectionLimits) error {
 func (q *quota) enter(addr netip.Addr) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if n := q.mu.perIP[addr]; q.limit(addr) > 0 && n >= q.limit(addr) || q.overridden(addr, 0) {
+	if limit, limited := q.limit(addr); limited && q.mu.perIP[addr] >= limit {
 		return errTooManyIP
 	}
 	for q.mu.max > 0 && q.mu.total >= q.mu.max && !q.mu.stopped {
@@ -80,18 +80,12 @@ func (q *quota) enter(addr netip.Addr) error {
 	return nil
 }
 
-// limit is addr's, 0 for none. The caller holds mu.
-func (q *quota) limit(addr netip.Addr) int {
+// limit is addr's, if it has one. The caller holds mu.
+func (q *quota) limit(addr netip.Addr) (n int, limited bool) {
 	if n, ok := q.mu.overrides[addr]; ok {
-		return n
+		return n, true
 	}
-	return q.mu.maxPerIP
-}
-
-// overridden reports whether addr has exactly this override. The caller holds mu.
-func (q *quota) overridden(addr netip.Addr, n int) bool {
-	have, ok := q.mu.overrides[addr]
-	return ok && have == n
+	return max(0, q.mu.maxPerIP), q.mu.maxPerIP != 0
 }
 
 // leave takes a connection from addr out.

@@ -387,6 +387,7 @@ func (s *Suite) maxConnectionsPerIP(t *testing.T) {
 		{"limit", wire.Config{ConnectionLimits: wire.ConnectionLimits{MaxConnectionsPerIP: 2}}, 2},
 		{"override", wire.Config{ConnectionLimits: wire.ConnectionLimits{MaxConnectionsPerIP: 5, PerIPOverrides: map[string]int{"127.0.0.1": 1, "127.0.0.9": 9}}}, 1},
 		{"override by name", wire.Config{ConnectionLimits: wire.ConnectionLimits{PerIPOverrides: map[string]int{"localhost": 3}}}, 3},
+		{"overrides only", wire.Config{ConnectionLimits: wire.ConnectionLimits{MaxConnectionsPerIP: -1, PerIPOverrides: map[string]int{"127.0.0.9": 9}}}, 0},
 		{"none", wire.Config{ConnectionLimits: wire.ConnectionLimits{PerIPOverrides: map[string]int{"127.0.0.1": 0}}}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
