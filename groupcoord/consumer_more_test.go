@@ -209,3 +209,22 @@ func TestTopicsOfExpressions(t *testing.T) {
 		s.wantIs(t, "consumer Stable, epochs 3 3, m1@3: 9")
 	})
 }
+
+// TestRefusedUpgrade: a member of the consumer protocol that cannot join leaves a classic group as it is, also one that is
+// stored nowhere yet.
+func TestRefusedUpgrade(t *testing.T) {
+	inScene(t, nil, func(s *scene) {
+		s.classic = s.world.join("g")
+		s.codeIs("join with an expression that cannot be read", s.answer(1, s.beat("g", "m1", 0, nil, matching("t["))), 128)
+		s.wantIs(t, "classic CompletingRebalance, members: 1")
+		s.codeIs("sync", s.answer(5, syncReq("g", s.classic, s.classic.MemberID, string(assigned("ta", 0)))), 0)
+		s.wantIs(t, "classic Stable, members: 1")
+		custom := kmsg.ConsumerMemberAssignment{Version: 1, UserData: []byte("mine")}
+		s.classic = s.world.join("h")
+		s.codeIs("sync", s.answer(5, syncReq("h", s.classic, s.classic.MemberID, string(custom.AppendTo(nil)))), 0)
+		s.codeIs("join a group with an assignor of its own", s.answer(1, s.beat("h", "m1", 0, nil)), 69)
+		if got := s.state("h"); got != "Stable" {
+			t.Errorf("the group is %s", got)
+		}
+	})
+}

@@ -90,9 +90,11 @@ func (m *machine) consumerHeartbeat(ev *consumerHeartbeat, out *runtime.Out) {
 	resp, followup, err := g.Heartbeat(&m.consumers, out, consumer.Caller(ev.who), r)
 	if err != nil {
 		out.Drop()
-		m.restore(out, r.Group)
 		ev.Refuse(err)
 		return
+	}
+	if e := m.groups[r.Group]; e != nil && e.consumer == nil {
+		e.Abandon(out) // it is no classic group any more
 	}
 	out.Then(func(err error, out *runtime.Out) {
 		m.settle(out, r.Group, append(followups, followup))
@@ -121,22 +123,18 @@ func (m *machine) consumerGroup(out *runtime.Out, id string, create bool) (*cons
 	case e.Group.State() == group.Empty:
 		m.key = schema.AppendGroupKey(m.key[:0], id)
 		out.Write(m.key, nil)
-		e.Abandon(out)
 		return consumer.New(id), nil, nil
 	}
 	if err := m.checkUpgrade(e); err != nil {
 		return nil, nil, err
 	}
-	exported := e.Export()
 	m.key = schema.AppendGroupKey(m.key[:0], id)
 	out.Write(m.key, nil)
-	g, followups, err := consumer.FromClassic(&m.consumers, out, id, exported)
+	g, followups, err := consumer.FromClassic(&m.consumers, out, id, e.Export())
 	if err != nil {
 		out.Drop()
-		return nil, nil, err
 	}
-	e.Abandon(out)
-	return g, followups, nil
+	return g, followups, err
 }
 
 // checkUpgrade is GroupMetadataManager.validateOnlineUpgrade.
