@@ -17,7 +17,7 @@ import (
 
 // benchWorld is a coordinator in real time with a stable group "g".
 func benchWorld(b *testing.B) (*Coordinator, *kmsg.JoinGroupResponse) {
-	w := &world{t: b, log: memlog.New(), topics: topics{}, config: DefaultSettings()}
+	w := &world{t: b, log: memlog.New(), topics: newTopics(), config: DefaultSettings()}
 	w.config.Kafka4, w.config.Group.InitialRebalanceDelay = true, 0
 	w.topics.add("t", 100, 1)
 	w.c = New(Options{Log: w.log, Metadata: w.topics, Clock: clock.System, Logger: nopLogger, Config: w.config, Partitions: func() int32 { return 1 }})
@@ -93,7 +93,7 @@ func BenchmarkMemory(b *testing.B) {
 				goruntime.ReadMemStats(&before)
 				r := runtime.New(runtime.Options{
 					Log: memlog.New(), Clock: clock.System, Logger: nopLogger, Machine: func(int32) runtime.Machine {
-						m := newMachine(&Options{Config: s, Metadata: topics{}}, nopLogger, newUUID)
+						m := newMachine(&Options{Config: s, Metadata: newTopics()}, nopLogger, newUUID)
 						fill(m, groups, member)
 						return m
 					},

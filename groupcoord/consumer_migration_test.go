@@ -155,7 +155,7 @@ func (s *migrationWorld) syncOf(e *elder) *kmsg.SyncGroupRequest {
 	var pairs []string
 	for i, id := range e.members {
 		var partitions []int32
-		for p := int32(i); p < s.topics["t"].partitions; p += int32(len(e.members)) {
+		for p := int32(i); p < s.topics.PartitionCount("t"); p += int32(len(e.members)) {
 			partitions = append(partitions, p)
 		}
 		pairs = append(pairs, id, string(assigned("t", partitions...)))

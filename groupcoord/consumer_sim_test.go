@@ -128,7 +128,7 @@ func (s *modernWorld) step() {
 	case n < 33 && s.restless:
 		s.misbehave()
 	case n == 33:
-		s.topics.add("u", min(s.topics["u"].partitions+1, 9), 2)
+		s.topics.add("u", min(s.topics.PartitionCount("u")+1, 9), 2)
 	default:
 		s.act(s.members[s.rnd.IntN(len(s.members))])
 	}
@@ -415,7 +415,7 @@ func (s *modernWorld) checkPeace(group string) {
 	}
 	all := 0
 	for topic := range consumed {
-		all += int(s.topics[topic].partitions)
+		all += int(s.topics.PartitionCount(topic))
 	}
 	if used != all {
 		s.t.Errorf("%s: %d of %d partitions are in use", group, used, all)

@@ -149,7 +149,7 @@ var otherSteps = []step{
 		return s.send(1, s.beat("g", "m1", s.epoch, nil))
 	}},
 	{"topic goes, heartbeat", func(s *scene) <-chan kmsg.Response {
-		delete(s.world.topics, "ta")
+		s.world.topics.remove("ta")
 		return s.send(1, s.beat("g", "m1", s.epoch, nil))
 	}},
 	{"refused: another joins", func(s *scene) <-chan kmsg.Response {

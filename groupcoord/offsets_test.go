@@ -81,7 +81,7 @@ func TestOffsetsOfRecreatedTopic(t *testing.T) {
 		if o := w.offset("g"); o != 42 {
 			t.Errorf("by name: %d", o)
 		}
-		delete(w.topics, "t")
+		w.topics.remove("t")
 		if g := w.do(10, fetchReq("g", "t")).(*kmsg.OffsetFetchResponse).Groups[0]; len(g.Topics) != 0 {
 			t.Errorf("all offsets by id, of a topic that is gone: %+v", g)
 		}
@@ -341,7 +341,7 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		s := DefaultSettings()
 		s.Kafka4 = true
-		m := newMachine(&Options{Config: s, Metadata: topics{}}, nopLogger, newUUID)
+		m := newMachine(&Options{Config: s, Metadata: newTopics()}, nopLogger, newUUID)
 		m.Apply(&runtime.Record{Key: key, Value: value, ProducerID: -1})
 		m.Apply(&runtime.Record{Key: key, Value: value, ProducerID: 4})
 		m.EndTransaction(4, true)

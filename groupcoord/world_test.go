@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	gosync "sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,21 +22,41 @@ var nopLogger = zap.NewNop()
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// topics is Metadata of a fixed set of topics.
-type topics map[string]struct {
+// topics is Metadata of topics that a test makes and deletes. Safe for concurrent use.
+type topics struct {
+	mu      gosync.Mutex
+	all     map[string]madeTopic
+	version int64
+}
+
+type madeTopic struct {
 	partitions int32
 	id         [16]byte
 }
 
-func (t topics) PartitionCount(topic string) int32 { return t[topic].partitions }
+func newTopics() *topics { return &topics{all: map[string]madeTopic{}} }
 
-func (t topics) TopicID(topic string) ([16]byte, bool) {
-	e, ok := t[topic]
+func (t *topics) get(name string) (madeTopic, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, ok := t.all[name]
+	return e, ok
+}
+
+func (t *topics) PartitionCount(topic string) int32 {
+	e, _ := t.get(topic)
+	return e.partitions
+}
+
+func (t *topics) TopicID(topic string) ([16]byte, bool) {
+	e, ok := t.get(topic)
 	return e.id, ok
 }
 
-func (t topics) TopicName(id [16]byte) (string, bool) {
-	for name, e := range t {
+func (t *topics) TopicName(id [16]byte) (string, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, e := range t.all {
 		if e.id == id {
 			return name, true
 		}
@@ -43,31 +64,40 @@ func (t topics) TopicName(id [16]byte) (string, bool) {
 	return "", false
 }
 
-func (t topics) TopicNames() []string { return slices.Sorted(maps.Keys(t)) }
-
-func (t topics) Racks(string, int32) []string { return nil }
-
-// TopicsVersion changes with what there is.
-func (t topics) TopicsVersion() int64 {
-	version := int64(1)
-	for name, e := range t {
-		version += int64(e.partitions) * int64(len(name)+int(e.id[0]))
-	}
-	return version
+func (t *topics) TopicNames() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Sorted(maps.Keys(t.all))
 }
 
-// add makes a topic.
-func (t topics) add(name string, partitions int32, id byte) {
-	e := t[name]
-	e.partitions, e.id = partitions, [16]byte{id}
-	t[name] = e
+func (t *topics) Racks(string, int32) []string { return nil }
+
+func (t *topics) TopicsVersion() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.version
+}
+
+// add makes a topic, or changes it.
+func (t *topics) add(name string, partitions int32, id byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all[name] = madeTopic{partitions, [16]byte{id}}
+	t.version++
+}
+
+func (t *topics) remove(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.all, name)
+	t.version++
 }
 
 // world is a coordinator with one partition of __consumer_offsets, in memory. It must live in a synctest bubble.
 type world struct {
 	t      testing.TB
 	log    *memlog.Log
-	topics topics
+	topics *topics
 	config Settings
 	c      *Coordinator
 }
@@ -83,7 +113,7 @@ func inBubble(t *testing.T, change func(*Settings), f func(w *world)) {
 }
 
 func newWorld(t testing.TB, change func(*Settings)) *world {
-	w := &world{t: t, log: memlog.New(), topics: topics{}, config: DefaultSettings()}
+	w := &world{t: t, log: memlog.New(), topics: newTopics(), config: DefaultSettings()}
 	w.config.Kafka4 = true
 	w.config.Group.InitialRebalanceDelay = 0
 	if change != nil {
