@@ -183,7 +183,12 @@ func (p *simProc) obey(request kmsg.Request) kmsg.Response {
 			response.(*kmsg.UpdateMetadataResponse).ErrorCode = kerr.StaleBrokerEpoch.Code
 			return response
 		}
-		return p.replicas.UpdateMetadata(r, func() { p.image.Apply(r) })
+		return p.replicas.UpdateMetadata(r, func() {
+			if p.image.Registered(r.BrokerEpoch) {
+				p.after(10*time.Second, "sweep", func() { p.image.Sweep(r.BrokerEpoch) })
+			}
+			p.image.Apply(r)
+		})
 	case *kmsg.StopReplicaRequest:
 		if p.stale(r.BrokerEpoch) {
 			response.(*kmsg.StopReplicaResponse).ErrorCode = kerr.StaleBrokerEpoch.Code

@@ -2,6 +2,7 @@ package api
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/fetchsession"
@@ -66,9 +67,19 @@ type Services struct {
 	door      door
 }
 
+// toldEverything is how long after its registration a broker has certainly been told of every topic.
+const toldEverything = 10 * time.Second
+
 // ApplyMetadata carries an UpdateMetadata order out: the image changes, and the coordinator forgets topics that went
 // before anyone can commit to others of the same name.
 func (s *Services) ApplyMetadata(r *kmsg.UpdateMetadataRequest) {
+	if epoch := r.BrokerEpoch; s.Metadata.Registered(epoch) {
+		s.Clock.AfterFunc(toldEverything, func() {
+			if gone := s.Metadata.Sweep(epoch); len(gone) > 0 {
+				s.Logger.Info("topics were deleted while this broker was not in the cluster", zap.Strings("topics", gone))
+			}
+		})
+	}
 	deleted := s.Metadata.Apply(r)
 	if len(deleted) == 0 {
 		return

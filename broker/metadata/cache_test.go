@@ -88,3 +88,33 @@ func TestAwaitSeesTheChange(t *testing.T) {
 		t.Error("Await outlived its context")
 	}
 }
+
+// TestSweep: after a new registration topics go that nobody names any more, but only then, and only once everything was told.
+func TestSweep(t *testing.T) {
+	c := NewCache()
+	registered := func(epoch int64) bool { return c.Registered(epoch) }
+	if registered(5) || registered(5) || registered(-1) {
+		t.Error("the first registration has nothing to sweep")
+	}
+	c.Apply(update(topicState("stays", 1, led(0, 1, 0)), topicState("goes", 2, led(0, 1, 0))))
+	if gone := c.Sweep(5); gone != nil {
+		t.Errorf("%v went within a registration", gone)
+	}
+	if !registered(7) || registered(7) || registered(6) {
+		t.Error("a later registration is another, once")
+	}
+	c.Apply(update(topicState("stays", 1, led(0, 1, 0)), topicState("new", 3, led(0, 1, 0))))
+	if c.Image().Topic("goes") == nil {
+		t.Error("it went before everything was told")
+	}
+	if gone := c.Sweep(5); gone != nil {
+		t.Errorf("%v went by the sweep of an older registration", gone)
+	}
+	if gone := c.Sweep(7); !slices.Equal(gone, []string{"goes"}) {
+		t.Errorf("%v went", gone)
+	}
+	i := c.Image()
+	if i.Topic("goes") != nil || i.TopicByID(log.TopicID{2}) != nil || i.Topic("stays") == nil || i.Topic("new") == nil || i.Broker(1) == nil {
+		t.Errorf("left are %v", i.TopicNames())
+	}
+}
