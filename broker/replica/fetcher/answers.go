@@ -74,7 +74,7 @@ func (m *Machine) take(now time.Duration, p *partition, q *kmsg.FetchResponseTop
 		return
 	}
 	if q.DivergingEpoch.Epoch >= 0 {
-		m.wrote(now, p, p.truncate(q.DivergingEpoch.Epoch, q.DivergingEpoch.EndOffset), true)
+		m.wrote(now, p, p.part(q), true)
 		return
 	}
 	records := wholeEntries(q.RecordBatches, p.LeaderEpoch)

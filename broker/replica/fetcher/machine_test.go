@@ -221,6 +221,30 @@ func listed(r *kmsg.ListOffsetsRequest, offset int64) *kmsg.ListOffsetsResponse 
 	return response
 }
 
+// TestNothingToCompare: where the leader has deleted all by which the histories could be compared, nothing of ours is kept.
+func TestNothingToCompare(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		leaderStart, ends int64
+		start, end        int64
+	}{
+		{"it parts above the leader's start", 5, 7, 0, 7},
+		{"it parts at the leader's start", 6, 6, 6, 6},
+		{"our log starts there, too", 0, 0, 0, 0},
+	} {
+		m := newMachine()
+		a := newReplica(3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+		m.Add(assign(0, a))
+		m.Next(0)
+		p := answer(0)
+		p.LogStartOffset, p.DivergingEpoch.Epoch, p.DivergingEpoch.EndOffset = c.leaderStart, 0, c.ends
+		m.Fetched(0, answers(11, topicID, p), nil)
+		if a.start != c.start || a.end() != c.end {
+			t.Errorf("%s: %d to %d, want %d to %d", c.name, a.start, a.end(), c.start, c.end)
+		}
+	}
+}
+
 func TestOutOfRange(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/record"
 )
@@ -62,6 +64,16 @@ func (p *partition) begin() error {
 	}
 	p.refresh()
 	return nil
+}
+
+// part truncates after the leader has said where the histories part. If that is where its log starts, it has deleted all by
+// which they could be compared: nothing is kept then, since what lies below that start would show again if this broker led
+// after a crash that the new start did not outlive.
+func (p *partition) part(q *kmsg.FetchResponseTopicPartition) error {
+	if start := q.LogStartOffset; q.DivergingEpoch.EndOffset <= start && p.Replica.Position().Start < start {
+		return p.Replica.RestartAt(p.LeaderEpoch, start)
+	}
+	return p.truncate(q.DivergingEpoch.Epoch, q.DivergingEpoch.EndOffset)
 }
 
 // truncate brings the log to where it agrees with a leader whose records of epoch end at end.
