@@ -34,6 +34,7 @@ type settings struct {
 	noise     float64 // cores that others may use in a run
 	noDumpLog bool
 	brokers   []string
+	passes    int // unmeasured ones
 }
 
 func main() {
@@ -50,6 +51,7 @@ func main() {
 	flag.Float64Var(&s.scale, "scale", 1, "multiply bytes and durations by this; below 1 for a quick look")
 	flag.Float64Var(&s.noise, "noise", 0.3, "repeat a run in which others used more than this many cores")
 	flag.BoolVar(&s.noDumpLog, "no-dump-log", false, "leave kafka-dump-log out of the checks")
+	flag.IntVar(&s.passes, "passes", 1, "whole unmeasured passes of the rows that run on warm brokers")
 	brokers := flag.String("brokers", gregorName+","+kafkaName, "measure only these, without ratios where one is left out")
 	flag.Parse()
 	if *list {

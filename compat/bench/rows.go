@@ -180,10 +180,12 @@ func measureWarm(b *bench, rows []row) error {
 		if _, err := t.start(); err != nil {
 			return err
 		}
-		for _, r := range rows {
-			fmt.Fprintf(os.Stderr, "%-28s %-7s unmeasured\n", r.name, name)
-			if err := b.measureRow(r, t, false); err != nil {
-				return err
+		for range b.settings.passes {
+			for _, r := range rows {
+				fmt.Fprintf(os.Stderr, "%-28s %-7s unmeasured\n", r.name, name)
+				if err := b.measureRow(r, t, false); err != nil {
+					return err
+				}
 			}
 		}
 		if err := t.freeze(); err != nil {
