@@ -7,7 +7,7 @@ import (
 	"github.com/gregor-broker/gregor/compat/harness"
 )
 
-// TestSoakBankOnZooKeeper: three brokers, of which one at a time is killed or stopped in order: coordinators and leaders move, and
+// TestSoakBankOnZooKeeper: three brokers, of which one at a time is killed, stopped in order or stands still: coordinators and leaders move, and
 // what their predecessors began is finished.
 func TestSoakBankOnZooKeeper(t *testing.T) {
 	harness.NeedCluster(t)
@@ -34,16 +34,22 @@ func runBankCluster(t *testing.T, kinds []harness.Kind, again func(round int) bo
 	random := rand.New(rand.NewPCG(seed, 99))
 	for round := 0; again(round); round++ {
 		o.progress(t, 10+random.IntN(20))
-		id := 1 + round%len(kinds)
-		if round%2 == 0 {
+		id := 1 + random.IntN(len(kinds))
+		back := func() { c.Restart(t, id) }
+		switch round % 3 {
+		case 0:
 			o.fault("kill -9")
 			c.Kill(id)
-		} else {
+		case 1:
 			o.fault("restart")
 			c.Stop(t, id)
+		default:
+			o.fault("standstill")
+			c.Pause(id)
+			back = func() { c.Resume(id) }
 		}
 		o.progress(t, 10) // the others go on
-		c.Restart(t, id)
+		back()
 		c.AwaitInSync(t, bankPatience, bankTopic, "__transaction_state")
 	}
 	o.progress(t, 20)
