@@ -111,19 +111,6 @@ func (l *load) more(t testing.TB, n int) {
 	})
 }
 
-// awaitRead waits until the group has read something.
-func (l *load) awaitRead(t testing.TB) {
-	t.Helper()
-	harness.Eventually(t, limit, func() error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if len(l.mu.seen) == 0 && len(l.mu.errs) == 0 {
-			return fmt.Errorf("nothing is read")
-		}
-		return nil
-	})
-}
-
 // finish ends the load and fails the test for every error that reached it, and for what was not read, each once.
 func (l *load) finish(t testing.TB) {
 	t.Helper()
