@@ -105,9 +105,6 @@ var trials = map[string][]trial{
 	"kafka-configs | users: SCRAM": {
 		{"--entity-type users --entity-name u --alter --add-config SCRAM-SHA-256=[password=x]", "does not support ALTER_USER_SCRAM_CREDENTIALS"},
 	},
-	"kafka-configs | groups: --alter": {
-		{"--entity-type groups --entity-name g --alter --add-config consumer.heartbeat.interval.ms=5000", "no configuration of this type of resource"},
-	},
 	"kafka-console-share-consumer |": {{"--topic TOPIC --timeout-ms 1000", "does not support SHARE_GROUP_HEARTBEAT"}},
 	"kafka-delegation-tokens | --create, --describe, --renew, --expire": {
 		{"--create --max-life-time-period -1 --command-config EMPTY", "does not support CREATE_DELEGATION_TOKEN"},
