@@ -2,6 +2,7 @@ package api
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -25,14 +26,25 @@ func serveApiVersions(s *Services, c *Call, request kmsg.Request) {
 	response := kmsg.NewPtrApiVersionsResponse()
 	response.ErrorCode = checkApiVersions(s, r)
 	if response.ErrorCode == 0 {
-		c.connection().software = Software{r.ClientSoftwareName, r.ClientSoftwareVersion}
+		name, version := inShort(r.ClientSoftwareName), inShort(r.ClientSoftwareVersion)
+		c.connection().software = Software{name, version}
 		if r.Version >= 3 {
-			s.Clients.met(c.request.Conn, Client{r.ClientSoftwareName, r.ClientSoftwareVersion, c.Listener()})
+			s.Clients.met(c.request.Conn, Client{name, version, c.Listener()})
 		}
 		response.ApiKeys = s.APIs.advertised()
 		s.addFeatures(response, r.Version)
 	}
 	c.Reply(response)
+}
+
+// softwareBytes is how much of what a client calls itself is kept for as long as its connection lasts.
+const softwareBytes = 128
+
+func inShort(s string) string {
+	if len(s) <= softwareBytes {
+		return s
+	}
+	return strings.Clone(s[:softwareBytes])
 }
 
 func checkApiVersions(s *Services, r *kmsg.ApiVersionsRequest) int16 {
