@@ -20,12 +20,12 @@ const (
 	simPeace   = 40 * time.Second // after which everything must be in order
 )
 
-// TestClusterSimulation plays a cluster's life from random seeds, GREGOR_SEEDS of them if that is set; GREGOR_SEED=n plays one,
-// and with GREGOR_TRACE=1 tells what happens. See simFacts for what must hold.
+// TestClusterSimulation plays a cluster's life from a few seeds, always the same, or from GREGOR_SEEDS random ones (make simulate);
+// GREGOR_SEED=n plays one, and with GREGOR_TRACE=1 tells what happens. See simFacts for what must hold.
 func TestClusterSimulation(t *testing.T) {
-	first, count := rand.Uint64N(1<<32), uint64(6)
+	first, count := uint64(1), uint64(6)
 	if n, err := strconv.ParseUint(os.Getenv("GREGOR_SEEDS"), 10, 64); err == nil {
-		count = n
+		first, count = rand.Uint64N(1<<32), n
 	}
 	if text := os.Getenv("GREGOR_SEED"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
@@ -55,7 +55,7 @@ func TestClusterSimulation(t *testing.T) {
 
 // TestClusterSimulationRepeatsItself: what is drawn from a seed is all that decides.
 func TestClusterSimulationRepeatsItself(t *testing.T) {
-	seed := rand.Uint64N(1 << 32)
+	const seed = 7
 	a, b := simulate(t, seed, simTrouble/4), simulate(t, seed, simTrouble/4)
 	if a.counted != b.counted {
 		t.Errorf("seed %d gave %v at first and then %v", seed, a.counted, b.counted)
