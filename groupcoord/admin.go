@@ -43,9 +43,9 @@ func (c *Coordinator) DescribeGroups(_ Caller, r *kmsg.DescribeGroupsRequest, re
 		resp.Groups[i].Group = id
 	}
 	parts := c.byPartition(r.Groups)
-	all := newGather(len(parts), func() { reply(resp) })
+	all := runtime.NewGather(len(parts), func() { reply(resp) })
 	for p, indexes := range parts {
-		c.send(p, &describe{resp, indexes, all.done})
+		c.send(p, &describe{resp, indexes, all.Done})
 	}
 }
 
@@ -103,7 +103,7 @@ func (c *Coordinator) ListGroups(_ Caller, r *kmsg.ListGroupsRequest, reply func
 		ev.states = append(ev.states, strings.ToLower(s))
 	}
 	partitions := c.runtime.Partitions()
-	all := newGather(len(partitions), func() {
+	all := runtime.NewGather(len(partitions), func() {
 		resp := kmsg.NewPtrListGroupsResponse()
 		resp.Version = r.Version
 		if ev.mu.err != nil {
@@ -114,7 +114,7 @@ func (c *Coordinator) ListGroups(_ Caller, r *kmsg.ListGroupsRequest, reply func
 		reply(resp)
 	})
 	for _, p := range partitions {
-		c.runtime.Submit(p, &list{ev, all.done, nil})
+		c.runtime.Submit(p, &list{ev, all.Done, nil})
 	}
 }
 
@@ -188,9 +188,9 @@ func (c *Coordinator) DeleteGroups(_ Caller, r *kmsg.DeleteGroupsRequest, reply 
 		resp.Groups[i].Group = id
 	}
 	parts := c.byPartition(ids)
-	all := newGather(len(parts), func() { reply(resp) })
+	all := runtime.NewGather(len(parts), func() { reply(resp) })
 	for p, indexes := range parts {
-		c.send(p, &deleteGroups{resp, indexes, all.done})
+		c.send(p, &deleteGroups{resp, indexes, all.Done})
 	}
 }
 

@@ -358,9 +358,9 @@ func (c *Coordinator) ConsumerGroupDescribe(_ Caller, r *kmsg.ConsumerGroupDescr
 		resp.Groups[i].Group = id
 	}
 	parts := c.byPartition(r.Groups)
-	all := newGather(len(parts), func() { reply(resp) })
+	all := runtime.NewGather(len(parts), func() { reply(resp) })
 	for p, indexes := range parts {
-		c.send(p, &consumerDescribe{resp, indexes, all.done})
+		c.send(p, &consumerDescribe{resp, indexes, all.Done})
 	}
 }
 

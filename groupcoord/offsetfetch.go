@@ -18,7 +18,7 @@ func (c *Coordinator) OffsetFetch(_ Caller, r *kmsg.OffsetFetchRequest, reply fu
 		groups = []kmsg.OffsetFetchRequestGroup{asGroup(r)}
 	}
 	answers := make([]kmsg.OffsetFetchResponseGroup, len(groups))
-	all := newGather(len(groups), func() {
+	all := runtime.NewGather(len(groups), func() {
 		resp := kmsg.NewPtrOffsetFetchResponse()
 		resp.Version = r.Version
 		if r.Version < 8 {
@@ -29,7 +29,7 @@ func (c *Coordinator) OffsetFetch(_ Caller, r *kmsg.OffsetFetchRequest, reply fu
 		reply(resp)
 	})
 	for i := range groups {
-		c.submit(groups[i].Group, c.newFetch(r, &groups[i], &answers[i], all.done))
+		c.submit(groups[i].Group, c.newFetch(r, &groups[i], &answers[i], all.Done))
 	}
 }
 

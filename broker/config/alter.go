@@ -31,17 +31,9 @@ type Change struct {
 // Errors carry a code: INVALID_REQUEST, INVALID_CONFIG. After Kafka's ConfigAdminManager and, for the messages, 4.4's
 // ConfigurationControlManager.
 func AlterTopic(s *Snapshot, old map[string]string, changes []Change) (map[string]string, error) {
-	if err := wellFormed(changes); err != nil {
+	next, err := s.applyAll(topicTable, old, changes)
+	if err != nil {
 		return nil, err
-	}
-	next := maps.Clone(old)
-	if next == nil {
-		next = map[string]string{}
-	}
-	for _, c := range changes {
-		if err := s.apply(topicTable, next, c); err != nil {
-			return nil, err
-		}
 	}
 	return next, ValidateTopic(s, next)
 }
@@ -77,6 +69,23 @@ func wellFormed(changes []Change) error {
 		return errcode.New(kerr.InvalidRequest, "Error due to duplicate config keys")
 	}
 	return nil
+}
+
+// applyAll returns what changes make of old, which is not modified.
+func (s *Snapshot) applyAll(table *scopeKeys, old map[string]string, changes []Change) (map[string]string, error) {
+	if err := wellFormed(changes); err != nil {
+		return nil, err
+	}
+	next := maps.Clone(old)
+	if next == nil {
+		next = map[string]string{}
+	}
+	for _, c := range changes {
+		if err := s.apply(table, next, c); err != nil {
+			return nil, err
+		}
+	}
+	return next, nil
 }
 
 func (s *Snapshot) apply(table *scopeKeys, overrides map[string]string, c Change) error {

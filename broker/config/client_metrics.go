@@ -68,19 +68,11 @@ func parseMatch(patterns []string) (map[string]*regexp.Regexp, error) {
 
 // AlterClientMetrics returns what changes make of a subscription (IncrementalAlterConfigs), validated; old is not modified.
 func AlterClientMetrics(s *Snapshot, old map[string]string, changes []Change) (map[string]string, error) {
-	if err := wellFormed(changes); err != nil {
+	next, err := s.applyAll(clientMetricsTable, old, changes)
+	if err != nil {
 		return nil, err
 	}
-	next := maps.Clone(old)
-	if next == nil {
-		next = map[string]string{}
-	}
-	for _, c := range changes {
-		if err := s.apply(clientMetricsTable, next, c); err != nil {
-			return nil, err
-		}
-	}
-	_, err := ParseClientMetrics(s, next)
+	_, err = ParseClientMetrics(s, next)
 	return next, err
 }
 

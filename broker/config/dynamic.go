@@ -78,17 +78,9 @@ func (s *Snapshot) unusable(name, value string, perBroker bool) string {
 // Errors carry INVALID_REQUEST, or INVALID_CONFIG for a list operation on something else. After ConfigAdminManager and
 // DynamicBrokerConfig.
 func AlterBroker(s *Snapshot, perBroker bool, old map[string]string, changes []Change) (map[string]string, error) {
-	if err := wellFormed(changes); err != nil {
+	next, err := s.applyAll(brokerTable, old, changes)
+	if err != nil {
 		return nil, err
-	}
-	next := maps.Clone(old)
-	if next == nil {
-		next = map[string]string{}
-	}
-	for _, c := range changes {
-		if err := s.apply(brokerTable, next, c); err != nil {
-			return nil, err
-		}
 	}
 	return next, s.checkAltered(perBroker, old, next)
 }

@@ -22,17 +22,9 @@ var groupLimits = map[string][2]string{
 // AlterGroup returns the configuration of a group that changes make of old (IncrementalAlterConfigs), validated; old is not
 // modified. Errors carry a code: INVALID_REQUEST, INVALID_CONFIG. After GroupConfig.validate.
 func AlterGroup(s *Snapshot, old map[string]string, changes []Change) (map[string]string, error) {
-	if err := wellFormed(changes); err != nil {
+	next, err := s.applyAll(groupTable, old, changes)
+	if err != nil {
 		return nil, err
-	}
-	next := maps.Clone(old)
-	if next == nil {
-		next = map[string]string{}
-	}
-	for _, c := range changes {
-		if err := s.apply(groupTable, next, c); err != nil {
-			return nil, err
-		}
 	}
 	return next, s.checkGroup(old, next)
 }

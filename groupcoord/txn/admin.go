@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -26,12 +25,12 @@ func (c *Coordinator) Describe(r *kmsg.DescribeTransactionsRequest, reply func(k
 	resp := kmsg.NewPtrDescribeTransactionsResponse()
 	resp.Version = r.Version
 	resp.TransactionStates = make([]kmsg.DescribeTransactionsResponseTransactionState, len(r.TransactionalIDs))
-	all := newGather(len(r.TransactionalIDs), func() { reply(resp) })
+	all := runtime.NewGather(len(r.TransactionalIDs), func() { reply(resp) })
 	for i, id := range r.TransactionalIDs {
 		a := &resp.TransactionStates[i]
 		a.Default()
 		a.TransactionalID = id
-		ev := &describe{a, all.done}
+		ev := &describe{a, all.Done}
 		if id == "" {
 			ev.Refuse(errTransactionalID)
 			continue
@@ -139,7 +138,7 @@ func (c *Coordinator) List(r *kmsg.ListTransactionsRequest, reply func(kmsg.Resp
 		return
 	}
 	partitions := c.runtime.Partitions()
-	all := newGather(len(partitions), func() {
+	all := runtime.NewGather(len(partitions), func() {
 		if whole.mu.err != nil {
 			resp.ErrorCode = errcode.Of(whole.mu.err)
 		} else {
@@ -148,7 +147,7 @@ func (c *Coordinator) List(r *kmsg.ListTransactionsRequest, reply func(kmsg.Resp
 		reply(resp)
 	})
 	for _, p := range partitions {
-		c.runtime.Submit(p, &list{whole: whole, done: all.done})
+		c.runtime.Submit(p, &list{whole: whole, done: all.Done})
 	}
 }
 
@@ -195,25 +194,4 @@ func (m *machine) list(ev *list, out *runtime.Out) {
 		ev.whole.mu.Unlock()
 		ev.done()
 	})
-}
-
-// gather calls finish once done was called n times; at once if n is 0. Safe for concurrent use.
-type gather struct {
-	left   atomic.Int64
-	finish func()
-}
-
-func newGather(n int, finish func()) *gather {
-	g := &gather{finish: finish}
-	g.left.Store(int64(n))
-	if n == 0 {
-		finish()
-	}
-	return g
-}
-
-func (g *gather) done() {
-	if g.left.Add(-1) == 0 {
-		g.finish()
-	}
 }
