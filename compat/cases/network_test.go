@@ -79,7 +79,7 @@ func TestN3AdvertisedVersions(t *testing.T) {
 		}
 	}
 	if b.Kind == harness.Gregor {
-		for _, key := range []int16{4, 5, 6, 7, 52, 56, 58, 62, 67, 71, 72} {
+		for _, key := range []int16{4, 5, 6, 7, 52, 56, 58, 62, 67} {
 			if versions, ok := got[key]; ok {
 				t.Errorf("%s is advertised (%v): clients must not use it", kmsg.NameForKey(key), versions)
 			}
