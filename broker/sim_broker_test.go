@@ -188,6 +188,11 @@ func (p *simProc) obey(request kmsg.Request) kmsg.Response {
 				p.after(10*time.Second, "sweep", func() { p.image.Sweep(r.BrokerEpoch) })
 			}
 			p.image.Apply(r)
+			var live []int32
+			for _, b := range r.LiveBrokers {
+				live = append(live, b.ID)
+			}
+			p.w.say("%d is told by %d (%d) that %v live", p.id, r.ControllerID, r.ControllerEpoch, live)
 		})
 	case *kmsg.StopReplicaRequest:
 		if p.stale(r.BrokerEpoch) {
@@ -237,6 +242,7 @@ func (p *simProc) noteEpochs(r *kmsg.LeaderAndISRRequest, answer *kmsg.LeaderAnd
 
 // propose does what proposals does.
 func (p *simProc) propose(one insync.Proposal, done func(insync.Outcome)) {
+	p.w.say("%d will propose for %s-%d in epoch %d, version %d: %v", p.id, one.Topic, one.Partition, one.LeaderEpoch, one.PartitionEpoch, one.ISR)
 	p.waiting.add(proposal{one, done})
 	if !p.proposing {
 		p.proposing = true
@@ -407,7 +413,7 @@ func (c *simControl) do(a controller.Action) {
 	case controller.Send:
 		o := c.orders[a.Broker]
 		if o == nil {
-			o = &simOrders{control: c, to: a.Broker, peer: &simPeer{proc: p, id: a.Broker}}
+			o = &simOrders{control: c, to: a.Broker, peer: &simPeer{proc: p, id: a.Broker, once: true}}
 			c.orders[a.Broker] = o
 		}
 		o.queue = append(o.queue, a)

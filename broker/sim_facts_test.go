@@ -327,6 +327,9 @@ func (f *simFacts) settled() {
 		replicas := topic.Replicas[tp.Partition]
 		if s.Leader < 0 || len(s.ISR) != len(replicas) || len(topic.Adding)+len(topic.Removing) > 0 {
 			f.wrong("%s has not settled: %+v of %v, adding %v, removing %v", tpName(tp), s, replicas, topic.Adding, topic.Removing)
+			for _, b := range f.w.brokers {
+				f.w.t.Logf("%d: %+v, waiting proposals %d %v", b.id, b.proc.image.Image().Partition(tp.Topic, tp.Partition), len(b.proc.waiting.list), b.proc.proposing)
+			}
 			continue
 		}
 		for _, b := range f.w.brokers {

@@ -52,6 +52,9 @@ type simPeer struct {
 	proc *simProc
 	id   int32
 	conn *simConn
+	// once: what was given up does not arrive after it has been repeated. That holds for a controller's orders, which the protocol
+	// does not number; those of one that has been deposed arrive late all the same.
+	once bool
 }
 
 func (p *simPeer) connection() *simConn {
@@ -77,7 +80,7 @@ func (p *simPeer) call(limit time.Duration, serve func(to *simProc, reply func(a
 		}
 		over = true
 		if err != nil && !c.broken {
-			c.broken, c.late = true, c.from.w.rand.IntN(2) == 0
+			c.broken, c.late = true, c.from.w.rand.IntN(2) == 0 && !p.once
 		}
 		done(answer, err)
 	}
