@@ -21,9 +21,9 @@ type Cache struct {
 	image atomic.Pointer[Image]
 	mu    struct { // taken by Apply, and by Await while it looks
 		sync.Mutex
-		changed      chan struct{}   // closed by the next Apply
-		registration int64           // for which the last update was meant
-		unnamed      map[string]bool // topics that no update has named since; nil when that is not looked for
+		changed      chan struct{}        // closed by the next Apply
+		registration int64                // for which the last update was meant
+		unnamed      map[log.TopicID]bool // topics that no update has named since; nil when that is not looked for
 	}
 }
 
@@ -58,7 +58,7 @@ func (c *Cache) Apply(r *kmsg.UpdateMetadataRequest) []Deleted {
 			next.topics, next.byID = map[string]*Topic{}, map[log.TopicID]*Topic{}
 		}
 		for i := range r.TopicStates {
-			delete(c.mu.unnamed, r.TopicStates[i].Topic)
+			delete(c.mu.unnamed, r.TopicStates[i].TopicID)
 			if next.differs(&r.TopicStates[i]) {
 				next.Changes = old.Changes + 1
 			}

@@ -104,6 +104,7 @@ func TestSweep(t *testing.T) {
 		t.Error("a later registration is another, once")
 	}
 	c.Apply(update(topicState("stays", 1, led(0, 1, 0)), topicState("new", 3, led(0, 1, 0))))
+	c.Apply(update(topicState("goes", 4, led(0, leaderDuringDelete, 0)))) // another one of its name, that came and went
 	if c.Image().Topic("goes") == nil {
 		t.Error("it went before everything was told")
 	}

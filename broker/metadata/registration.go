@@ -1,6 +1,10 @@
 package metadata
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/gregor-broker/gregor/log"
+)
 
 // A broker whose session had expired is told everything when it has registered again; but nobody tells it what was deleted
 // meanwhile. Topics that it is not told of then are gone. (Kafka's brokers name them until they are started again.)
@@ -18,9 +22,9 @@ func (c *Cache) Registered(epoch int64) bool {
 	if first {
 		return false
 	}
-	c.mu.unnamed = map[string]bool{}
-	for name := range c.image.Load().topics {
-		c.mu.unnamed[name] = true
+	c.mu.unnamed = map[log.TopicID]bool{}
+	for id := range c.image.Load().byID {
+		c.mu.unnamed[id] = true
 	}
 	return true
 }
@@ -37,11 +41,11 @@ func (c *Cache) Sweep(epoch int64) []string {
 	next.topics, next.byID = maps.Clone(next.topics), maps.Clone(next.byID)
 	next.Changes++
 	var gone []string
-	for name := range c.mu.unnamed {
-		if t := next.topics[name]; t != nil {
-			gone = append(gone, name)
-			delete(next.topics, name)
-			delete(next.byID, t.ID)
+	for id := range c.mu.unnamed {
+		if t := next.byID[id]; t != nil {
+			gone = append(gone, t.Name)
+			delete(next.topics, t.Name)
+			delete(next.byID, id)
 		}
 	}
 	c.mu.unnamed = nil
