@@ -9,7 +9,7 @@ import (
 // topics hold lists of partitions, and what a request lists under a name, its answer lists under the same.
 
 // answerLists are the lists of answers that have another name than the request's.
-var answerLists = map[string]string{"TopicNames": "Topics", "CoordinatorKeys": "Coordinators"}
+var answerLists = map[string]string{"TopicNames": "Topics", "CoordinatorKeys": "Coordinators", "TransactionalIDs": "TransactionStates"}
 
 // scalarFields are where an answer's element holds what in the request is a list of plain values.
 var scalarFields = []string{"Topic", "Group", "Key", "Partition", "TransactionalID"}
