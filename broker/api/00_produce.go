@@ -85,7 +85,7 @@ func serveProduce(s *Services, c *Call, request kmsg.Request) {
 		Version: r.Version, Acks: r.Acks, Timeout: time.Duration(r.TimeoutMillis) * time.Millisecond,
 		Internal: c.ClientID == adminClient, TransactionalID: r.TransactionID,
 	}
-	size := c.size()
+	size := c.size
 	s.Replicas.Produce(params, entries, func(results []replica.ProduceResult) {
 		c.throttle(s.Quotas.Record(quota.Produce, c.User(), c.ClientID, float64(size)))
 		s.meterProduced(entries, results)

@@ -23,12 +23,13 @@ type Call struct {
 	Amend   func(kmsg.Response)
 	Deliver func(send func())
 
+	size    int // of the request's body, in bytes
 	usage   usage
 	watcher *Services // whose meter or log wants to know of the answer; nil: nobody
 }
 
 func newCall(r *wire.Request) *Call {
-	c := &Call{request: r, Version: r.Header.Version}
+	c := &Call{request: r, Version: r.Header.Version, size: len(r.Body)}
 	if r.Header.ClientID != nil {
 		c.ClientID = *r.Header.ClientID
 	}

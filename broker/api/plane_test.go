@@ -12,6 +12,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/fetchsession"
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/replica"
+	"github.com/gregor-broker/gregor/broker/telemetry"
 	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/record"
@@ -67,6 +68,7 @@ func newPlane(t testing.TB) *plane {
 		Listeners:   Listeners{planeListener: {Host: "broker-1", Port: 9092}},
 		Downconvert: func(topic string) bool { return topic != planeUnconverted },
 		Features:    func() *controller.Finalised { return &controller.Finalised{} },
+		Telemetry:   telemetry.New(telemetry.Options{Clock: clock.System, Logger: zap.NewNop(), MaxBytes: func() int { return 1 << 20 }}),
 		Sessions:    fetchsession.NewCache(1000, clock.System), Clock: clock.System, Logger: zap.NewNop(),
 		ProducerIDs: NewProducerIDs(func(done func(first, count int64, err error)) {
 			next += 1000

@@ -56,5 +56,3 @@ func (c *Call) throttled() time.Duration {
 	return max(u.wait, u.quotas.Record(quota.Request, c.User(), c.ClientID, 100*spent.Seconds()))
 }
 
-// size is that of the request, in bytes. In the first stage only.
-func (c *Call) size() int { return len(c.request.Body) }
