@@ -55,4 +55,3 @@ func (c *Call) throttled() time.Duration {
 	}
 	return max(u.wait, u.quotas.Record(quota.Request, c.User(), c.ClientID, 100*spent.Seconds()))
 }
-
