@@ -14,7 +14,12 @@ type door struct {
 	shut    atomic.Bool
 	mu      sync.Mutex
 	waiting []visit // in order of arrival; guarded by mu
+	bytes   int     // of the requests that wait; guarded by mu
 }
+
+// doorBytes bounds the requests that wait, whose memory no budget counts any more. Whoever comes after has its connection closed,
+// as if it had come before the broker listened.
+const doorBytes = 64 << 20
 
 // visit is a request at the door.
 type visit struct {
@@ -33,6 +38,11 @@ func (d *door) keeps(v visit) bool {
 	if !d.shut.Load() {
 		return false
 	}
+	if d.bytes += v.call.size; d.bytes > doorBytes {
+		d.bytes -= v.call.size
+		v.call.Close("the broker does not know the cluster yet, and too much waits for that")
+		return true
+	}
 	d.waiting = append(d.waiting, v)
 	return true
 }
@@ -42,7 +52,7 @@ func (d *door) open(enter func(visit)) {
 	for {
 		d.mu.Lock()
 		batch := d.waiting
-		d.waiting = nil
+		d.waiting, d.bytes = nil, 0
 		if len(batch) == 0 {
 			d.shut.Store(false)
 		}

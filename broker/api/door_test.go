@@ -38,11 +38,11 @@ func TestDoorKeeps(t *testing.T) {
 		{"ApiVersions", &apiVersions, kmsg.NewPtrApiVersionsRequest(), false},
 	} {
 		var d door
-		if d.keeps(visit{c.entry, nil, c.request}) {
+		if d.keeps(visit{c.entry, &Call{}, c.request}) {
 			t.Errorf("%s is kept at an open door", c.name)
 		}
 		d.shut.Store(true)
-		if kept := d.keeps(visit{c.entry, nil, c.request}); kept != c.kept {
+		if kept := d.keeps(visit{c.entry, &Call{}, c.request}); kept != c.kept {
 			t.Errorf("%s: kept %v, want %v", c.name, kept, c.kept)
 		}
 	}
@@ -54,7 +54,7 @@ func TestDoorOpens(t *testing.T) {
 	d.shut.Store(true)
 	visits := make([]visit, 4)
 	for i := range visits {
-		visits[i] = visit{entry: &produce, request: kmsg.NewPtrProduceRequest()}
+		visits[i] = visit{entry: &produce, call: &Call{}, request: kmsg.NewPtrProduceRequest()}
 	}
 	var entered []kmsg.Request
 	d.keeps(visits[0])
@@ -70,6 +70,20 @@ func TestDoorOpens(t *testing.T) {
 	if !slices.EqualFunc(entered, visits, func(r kmsg.Request, v visit) bool { return r == v.request }) {
 		t.Errorf("%d entered, or not in order", len(entered))
 	}
+}
+
+// TestDoorIsNotForEverybody: what waits is bounded; who is too much is sent away, and the others are served.
+func TestDoorIsNotForEverybody(t *testing.T) {
+	p := newPlane(t)
+	p.services.HoldClients()
+	p.services.door.bytes = doorBytes
+	visitor := p.client()
+	visitor.send(kmsg.NewPtrMetadataRequest())
+	if _, _, ok := visitor.frame(); ok {
+		t.Error("an answer instead of a closed connection")
+	}
+	p.services.ServeClients()
+	ask[*kmsg.MetadataResponse](p.client(), kmsg.NewPtrMetadataRequest())
 }
 
 // TestClientsAreServedOnceTheClusterIsKnown: requests that waited are answered as if they came then.
