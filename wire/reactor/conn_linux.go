@@ -24,6 +24,7 @@ type conn struct {
 	ended    bool   // the client has sent its last
 	queued   bool   // in the processor's toRun
 	closed   bool
+	heard    bool // something was read
 	warm     warmth
 	used     time.Duration // time of the last traffic
 	links    links         // in byUse
@@ -41,8 +42,19 @@ func (c *conn) Post(m session.Message) bool { return c.proc.post(letter{kind: de
 func (c *conn) end(cause error) {
 	c.closed = true
 	c.warm = warmth{}
-	unix.Close(c.fd)
+	if c.heard {
+		unix.Close(c.fd)
+	} else {
+		reset(c.fd)
+	}
 	c.peer.Closed(cause)
+}
+
+// reset closes a connection on which nothing was said as if it had never been accepted. An end in order, before any answer,
+// looks to clients like a broker that speaks something else, and some do not try again.
+func reset(fd int) {
+	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	unix.Close(fd)
 }
 
 // discard ends a connection that no processor has.
@@ -75,6 +87,7 @@ func (p *processor) read(c *conn, events uint32) bool {
 			p.watch(c, c.interest&^unix.EPOLLIN)
 			return !c.closed
 		}
+		c.heard = true
 		if s.Fed(n, p.scratch[:]) {
 			p.use(c)
 		}
