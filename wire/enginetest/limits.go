@@ -1,9 +1,11 @@
 package enginetest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"runtime"
 	"slices"
@@ -241,11 +243,9 @@ func (s *Suite) claimsDoNotStarve(t *testing.T) {
 		small.send(request(i+1, []byte("small")))
 		small.expect(i+1, []byte("small"))
 	}
-	body := make([]byte, budget/2)
-	large := r.dial()
+	body := make([]byte, budget*3/4) // no room for it beside a claim
 	stop := make(chan struct{})
 	var running sync.WaitGroup
-	running.Go(func() { large.Write(request(3, body)) })
 	running.Go(func() {
 		for {
 			select {
@@ -257,9 +257,35 @@ func (s *Suite) claimsDoNotStarve(t *testing.T) {
 			}
 		}
 	})
-	large.expect(3, body)
+	ended := make(chan error, len(claims))
 	for _, cl := range claims[1:] {
-		cl.expectEnd()
+		running.Go(func() {
+			_, err := io.Copy(io.Discard, cl)
+			if ne, ok := err.(net.Error); !ok || !ne.Timeout() {
+				err = nil
+			}
+			ended <- err
+		})
+	}
+	// A claim that comes to memory after a large request is not in anyone's way until the next. And as the clock runs here, a large
+	// request may itself look like a claim that does not go on.
+	served := false
+	for left := len(claims) - 1; left > 0 || !served; {
+		large := r.dial()
+		running.Go(func() { large.Write(request(3, body)) })
+		if _, got, err := large.receive(); err == nil {
+			served = bytes.Equal(got, body)
+		}
+		for more := true; more; {
+			select {
+			case err := <-ended:
+				if left--; err != nil {
+					t.Error("a connection that only claims is not closed")
+				}
+			default:
+				more = false
+			}
+		}
 	}
 	close(stop)
 	running.Wait()
