@@ -26,10 +26,8 @@ func serveApiVersions(s *Services, c *Call, request kmsg.Request) {
 	response := kmsg.NewPtrApiVersionsResponse()
 	response.ErrorCode = checkApiVersions(s, r)
 	if response.ErrorCode == 0 {
-		name, version := inShort(r.ClientSoftwareName), inShort(r.ClientSoftwareVersion)
-		c.connection().software = Software{name, version}
 		if r.Version >= 3 {
-			s.Clients.met(c.request.Conn, Client{name, version, c.Listener()})
+			s.Clients.met(c.request.Conn, Client{inShort(r.ClientSoftwareName), inShort(r.ClientSoftwareVersion), c.Listener()})
 		}
 		response.ApiKeys = s.APIs.advertised()
 		s.addFeatures(response, r.Version)

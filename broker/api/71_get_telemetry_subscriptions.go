@@ -31,6 +31,6 @@ func serveGetTelemetrySubscriptions(s *Services, c *Call, request kmsg.Request) 
 }
 
 func (c *Call) telemetryClient() telemetry.Client {
-	software := c.connection().software
+	software := c.client()
 	return telemetry.Client{ClientID: c.ClientID, Software: software.Name, SoftwareVersion: software.Version, Address: c.Remote()}
 }

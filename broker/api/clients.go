@@ -7,41 +7,69 @@ import (
 )
 
 // Clients knows what the connected clients called themselves in ApiVersions (KIP-511). Safe for concurrent use; the zero
-// value is ready.
+// value is ready. What is known of a connection is its wire.Conn's value: one *kind that all of its kind share.
 type Clients struct {
 	mu struct {
 		sync.Mutex
-		of map[*wire.Conn]Client
+		kinds map[Client]*kind
 	}
 }
 
 // Client is what a client says that it is, and the listener that it came in on.
 type Client struct{ Name, Version, Listener string }
 
-// met notes what is at the other end of a connection. Whoever opens many connections is bounded by max.connections, and
-// whatever they say by what a name may be.
-func (s *Clients) met(c *wire.Conn, what Client) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.of == nil {
-		s.mu.of = map[*wire.Conn]Client{}
-	}
-	s.mu.of[c] = what
+// kind are the connections that say the same. Guarded by the lock of Clients, but for Client, which does not change.
+type kind struct {
+	Client
+	connections int
 }
 
-func (s *Clients) gone(c *wire.Conn) {
+// met notes what is at the other end of a connection, in a first stage of one of its requests.
+func (s *Clients) met(c *wire.Conn, what Client) {
+	s.gone(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.mu.of, c)
+	k := s.mu.kinds[what]
+	if k == nil {
+		if s.mu.kinds == nil {
+			s.mu.kinds = map[Client]*kind{}
+		}
+		k = &kind{Client: what}
+		s.mu.kinds[what] = k
+	}
+	k.connections++
+	c.Value = k
+}
+
+// gone forgets a connection; a kind goes with its last.
+func (s *Clients) gone(c *wire.Conn) {
+	k, ok := c.Value.(*kind)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k.connections--; k.connections == 0 {
+		delete(s.mu.kinds, k.Client)
+	}
+	c.Value = nil
 }
 
 // Counts returns how many connections there are of each kind that has said what it is.
 func (s *Clients) Counts() map[Client]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counts := make(map[Client]int, len(s.mu.of))
-	for _, c := range s.mu.of {
-		counts[c]++
+	counts := make(map[Client]int, len(s.mu.kinds))
+	for what, k := range s.mu.kinds {
+		counts[what] = k.connections
 	}
 	return counts
+}
+
+// client is what the client calls itself; empty before it has. In a first stage only.
+func (c *Call) client() Client {
+	if k, ok := c.request.Conn.Value.(*kind); ok {
+		return k.Client
+	}
+	return Client{}
 }

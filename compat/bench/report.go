@@ -70,7 +70,7 @@ func spread(sorted []float64) string {
 	return fmt.Sprintf("%s / %s / %s", figure(sorted[0]), figure(median(sorted)), figure(sorted[len(sorted)-1]))
 }
 
-// verdict compares a ratio to what is asked for.
+// verdict compares a ratio, or a figure itself, to what is asked for.
 func (m metric) verdict(ratio float64) string {
 	reached := func(limit float64) bool {
 		if m.higher {
@@ -119,6 +119,9 @@ func (rs *results) print(w io.Writer) {
 			if len(ours) > 0 && len(theirs) > 0 && median(theirs) != 0 {
 				v := median(ours) / median(theirs)
 				ratio, verdict = figure(v), m.verdict(v)
+			}
+			if m.itself && len(ours) > 0 {
+				verdict = m.verdict(median(ours))
 			}
 			other := spread(theirs)
 			if m.against != "" {

@@ -22,6 +22,7 @@ type metric struct {
 	higher     bool // higher is better
 	must, aim  float64
 	against    string // what the ratio is to; "" = kafka
+	itself     bool   // must and aim are for our own figure, whatever the other's is
 }
 
 // row is a line, or more, of the table: a thing to do to a broker, and what it is judged by.

@@ -134,7 +134,7 @@ func spareProcessors(network int) {
 }
 
 // ballastBytes is garbage that may lie about before it is collected, on top of as much again as is in use.
-const ballastBytes = 16 << 20
+const ballastBytes = 8 << 20
 
 // ballast is memory that is never touched, so that it costs none, and counts as in use: the live heap of a broker is a few
 // MB, and to collect after as many more, several times a second under load, is what the slowest answers wait for. Who sets
