@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,10 +107,9 @@ func TestChangedMeanwhile(t *testing.T) {
 			for i := range 6 {
 				e.append(plain(record.None), []record.Record{{Timestamp: start.UnixMilli(), Key: []byte{byte(i % 2)}, Value: make([]byte, 500)}})
 			}
-			changed := false
-			e.fs.Before(func(c vfs.Call) (int, error) {
-				if c.Op == vfs.OpCreate && !changed { // of the first cleaned segment
-					changed = true
+			var changed atomic.Bool
+			e.fs.Before(func(c vfs.Call) (int, error) { // the log's syncer makes files, too
+				if c.Op == vfs.OpCreate && strings.HasSuffix(c.Name, ".cleaned") && changed.CompareAndSwap(false, true) {
 					change(e)
 				}
 				return c.Size, nil
@@ -118,8 +119,8 @@ func TestChangedMeanwhile(t *testing.T) {
 				t.Error("the round was finished")
 			}
 			e.fs.Before(nil)
-			if !changed || len(e.cleaner.failed) > 0 || len(e.log.Segments()) > segments {
-				t.Errorf("changed %v, taken for a failure %v", changed, e.cleaner.failed)
+			if !changed.Load() || len(e.cleaner.failed) > 0 || len(e.log.Segments()) > segments {
+				t.Errorf("changed %v, taken for a failure %v", changed.Load(), e.cleaner.failed)
 			}
 			if e.manager.Get(tp) == nil {
 				return
