@@ -16,9 +16,9 @@ const (
 	metadataPatience = 30 * time.Second
 )
 
-// awaitMetadata waits until the controller has told this broker of the cluster, itself and every topic in it, and only then
-// lets clients in: a new controller tells of brokers before it tells of partitions, and to answer «that topic does not exist»
-// meanwhile makes producers give their records up.
+// awaitMetadata waits until the controller has told this broker of the cluster, itself and every partition in it, and only then
+// lets clients in: a new controller tells of brokers before it tells of partitions, and of some partitions before others. To
+// answer «that does not exist» meanwhile makes producers give their records up.
 func (b *Broker) awaitMetadata(ctx context.Context) error {
 	began := b.clock.Monotonic()
 	for {
@@ -38,11 +38,12 @@ func (b *Broker) awaitMetadata(ctx context.Context) error {
 	}
 }
 
-// missingMetadata waits for a while until the metadata has this broker and every topic; it returns the topics it lacks then.
+// missingMetadata waits for a while until the metadata has this broker and every partition; it returns the topics that it does not
+// know whole then.
 func (b *Broker) missingMetadata(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, metadataLook)
 	defer cancel()
-	topics, err := controller.TopicNames(ctx, b.store)
+	topics, err := controller.TopicPartitions(ctx, b.store)
 	if err != nil {
 		<-ctx.Done() // not to ask in a tight circle
 		return nil, err
@@ -50,9 +51,13 @@ func (b *Broker) missingMetadata(ctx context.Context) ([]string, error) {
 	var missing []string
 	err = b.services.Metadata.Await(ctx, func(i *metadata.Image) bool {
 		missing = missing[:0]
-		for _, name := range topics {
-			if i.Topic(name) == nil {
-				missing = append(missing, name)
+		for name, partitions := range topics {
+			t := i.Topic(name)
+			for p := range int32(partitions) {
+				if t.Partition(p) == nil {
+					missing = append(missing, name)
+					break
+				}
 			}
 		}
 		return len(missing) == 0 && i.Broker(b.services.BrokerID) != nil

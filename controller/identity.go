@@ -52,14 +52,29 @@ func GenerateBrokerID(ctx context.Context, s store.Store, reserved int32) (int32
 	return -1, fmt.Errorf("%s could not be written", znode.BrokerSeqIDPath)
 }
 
-// TopicNames returns the topics that the cluster in s has, without those that are being deleted.
-func TopicNames(ctx context.Context, s store.Store) ([]string, error) {
+// TopicPartitions returns how many partitions each topic has of the cluster in s, without topics that are being deleted or
+// whose node cannot be read.
+func TopicPartitions(ctx context.Context, s store.Store) (map[string]int, error) {
 	nodes, err := s.Read(ctx, store.Req{Path: znode.DeleteTopicsPath, Kind: store.Children},
 		store.Req{Path: znode.TopicsPath, Kind: store.Children})
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(nodes[1].Children, func(name string) bool { return slices.Contains(nodes[0].Children, name) }), nil
+	names := slices.DeleteFunc(nodes[1].Children, func(name string) bool { return slices.Contains(nodes[0].Children, name) })
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = znode.TopicPath(name)
+	}
+	topics := make(map[string]int, len(names))
+	if nodes, err = s.Read(ctx, datas(paths...)...); err != nil {
+		return nil, err
+	}
+	for i, n := range nodes {
+		if t, err := znode.DecodeTopic(n.Data); n.Exists && err == nil {
+			topics[names[i]] = len(t.Replicas)
+		}
+	}
+	return topics, nil
 }
 
 // ensure makes the nodes at paths, each one's parent before it, where they are missing.

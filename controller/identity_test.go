@@ -3,7 +3,9 @@ package controller
 import (
 	"testing"
 
+	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/store/storetest"
+	"github.com/gregor-broker/gregor/controller/znode"
 	"github.com/gregor-broker/gregor/wire/clock"
 )
 
@@ -28,5 +30,27 @@ func TestGeneratedBrokerIDsDiffer(t *testing.T) {
 		if id, err := GenerateBrokerID(t.Context(), s, 1000); err != nil || id != want {
 			t.Errorf("id %d (%v), want %d", id, err, want)
 		}
+	}
+}
+
+// TestTopicPartitions: what is being deleted or cannot be read does not count.
+func TestTopicPartitions(t *testing.T) {
+	s := storetest.NewFake(clock.System).Client()
+	for _, path := range znode.Persistent() {
+		if _, err := s.Commit(t.Context(), store.Create(path, nil, store.Persistent)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	topic := znode.Topic{Replicas: [][]int32{{1}, {1}}}.Encode()
+	for path, data := range map[string][]byte{
+		znode.TopicPath("t"): topic, znode.TopicPath("dying"): topic, znode.DeleteTopicPath("dying"): nil, znode.TopicPath("odd"): []byte("?"),
+	} {
+		if _, err := s.Commit(t.Context(), store.Create(path, data, store.Persistent)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := TopicPartitions(t.Context(), s)
+	if err != nil || len(got) != 1 || got["t"] != 2 {
+		t.Errorf("%v, %v", got, err)
 	}
 }
