@@ -62,14 +62,19 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 	if inline && e.Ready != nil && !e.Ready(d.services, request) {
 		return false
 	}
-	call.watch(d.services)
-	if d.services.Intercept != nil {
-		d.services.Intercept(call, request, func() { e.Serve(d.services, call, request) })
-		return true
-	}
-	e.Serve(d.services, call, request)
-	call.usage.served()
+	d.services.serve(visit{e, call, request})
 	return true
+}
+
+// serve runs the first stage of a decoded request, whether it came at once or waited at the door.
+func (s *Services) serve(v visit) {
+	v.call.watch(s)
+	if s.Intercept != nil {
+		s.Intercept(v.call, v.request, func() { v.entry.Serve(s, v.call, v.request) })
+		return
+	}
+	v.entry.Serve(s, v.call, v.request)
+	v.call.usage.served()
 }
 
 // Closed forgets what a client called itself; no other state of a connection lives outside it.

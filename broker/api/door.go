@@ -84,7 +84,10 @@ func (s *Services) HoldClients() { s.door.shut.Store(true) }
 
 // ServeClients serves what clients asked meanwhile, and everything from now on.
 func (s *Services) ServeClients() {
-	s.door.open(func(v visit) { v.entry.Serve(s, v.call, v.request) })
+	s.door.open(func(v visit) {
+		s.meter(v.call, v.entry) // the wait is not the client's to pay for
+		s.serve(v)
+	})
 }
 
 // TurnAway closes the connections of clients that still wait: a broker stops that never came to know its cluster.

@@ -90,12 +90,20 @@ func TestDoorIsNotForEverybody(t *testing.T) {
 func TestClientsAreServedOnceTheClusterIsKnown(t *testing.T) {
 	p := newPlane(t)
 	p.services.HoldClients()
+	var seen []kmsg.Request
+	p.services.Intercept = func(_ *Call, r kmsg.Request, serve func()) {
+		seen = append(seen, r)
+		serve()
+	}
 	client := p.client()
 	r := produceOf(9, -1, to{"t", 0, records(t, record.BatchOptions{}, "v", clock.System.Now().UnixMilli())})
 	client.send(r)
 	ask[*kmsg.ApiVersionsResponse](p.client(), kmsg.NewPtrApiVersionsRequest())
 	p.topic("t", 1)
 	p.services.ServeClients()
+	if n := len(seen); n == 0 || seen[n-1].Key() != r.Key() {
+		t.Errorf("who waited was served past what sees every request: %d seen", n)
+	}
 	if code := answerTo[*kmsg.ProduceResponse](client, r).Topics[0].Partitions[0].ErrorCode; code != 0 {
 		t.Errorf("error %d", code)
 	}

@@ -46,7 +46,7 @@ func (c *Call) logRequest(took time.Duration, code int16) {
 	fields := []zap.Field{
 		zap.String("api", kmsg.Key(h.Key).Name()), zap.Int16("version", c.Version), zap.String("client_id", c.ClientID),
 		zap.Stringer("conn", c.Remote()), zap.String("listener", c.Listener()), zap.Int32("correlation", h.CorrelationID),
-		zap.Int("bytes", len(c.request.Body)), zap.Duration("dur", took),
+		zap.Int("bytes", c.size), zap.Duration("dur", took),
 	}
 	if code != 0 {
 		fields = append(fields, zap.Error(kerr.ErrorForCode(code)))
