@@ -180,7 +180,12 @@ func (m *machine) writeOffset(out *runtime.Out, r *kmsg.OffsetCommitRequest, t *
 	if r.RetentionTimeMillis != -1 {
 		v.ExpireMs = nowMs + r.RetentionTimeMillis
 	}
-	m.key = schema.AppendOffsetKey(m.key[:0], r.Group, t.name, p.Partition)
+	m.putOffset(out, r.Group, t, p.Partition, &v)
+}
+
+// putOffset writes an offset in the format of the records that are kept.
+func (m *machine) putOffset(out *runtime.Out, group string, t *target, partition int32, v *schema.OffsetValue) {
+	m.key = schema.AppendOffsetKey(m.key[:0], group, t.name, partition)
 	m.value = v.Append(m.value[:0], m.settings.offsetFormat().Version(v.ExpireMs != -1))
 	out.Write(m.key, m.value)
 }

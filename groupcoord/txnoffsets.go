@@ -122,9 +122,7 @@ func (m *machine) txnCommit(ev *txnCommit, out *runtime.Out) {
 			if p.Metadata != nil {
 				v.Metadata = []byte(*p.Metadata)
 			}
-			m.key = schema.AppendOffsetKey(m.key[:0], r.Group, ev.topics[i].name, p.Partition)
-			m.value = v.Append(m.value[:0], m.settings.offsetFormat().Version(false))
-			out.Write(m.key, m.value)
+			m.putOffset(out, r.Group, &ev.topics[i], p.Partition, &v)
 		}
 	}
 	out.In(runtime.Txn{ProducerID: r.ProducerID, ProducerEpoch: r.ProducerEpoch, Guard: ev.guard})

@@ -38,6 +38,14 @@ func (s *Services) metered(m *quota.Mutation) controller.Metered {
 	})
 }
 
+// meteredReply answers, and tells the client how long its quota has it wait.
+func meteredReply[R kmsg.Response](c *Call, m *quota.Mutation) func(R) {
+	return func(response R) {
+		c.throttle(m.Wait())
+		c.Reply(response)
+	}
+}
+
 var createTopics = Entry{
 	Key: kmsg.CreateTopics, ZooKeeper: v(0, 7), Kafka4: v(2, 7),
 	Access: on(kmsg.ACLResourceTypeCluster, kmsg.ACLOperationCreate), Cost: 16, Runs: onProcessor, Controller: true,
@@ -47,10 +55,7 @@ var createTopics = Entry{
 			return
 		}
 		m := s.mutation(c, mutationsStrictCreate)
-		s.metered(m).CreateTopics(r.(*kmsg.CreateTopicsRequest), func(response *kmsg.CreateTopicsResponse) {
-			c.throttle(m.Wait())
-			c.Reply(response)
-		})
+		s.metered(m).CreateTopics(r.(*kmsg.CreateTopicsRequest), meteredReply[*kmsg.CreateTopicsResponse](c, m))
 	},
 }
 
@@ -63,10 +68,7 @@ var deleteTopics = Entry{
 			return
 		}
 		m := s.mutation(c, mutationsStrictDelete)
-		s.metered(m).DeleteTopics(r.(*kmsg.DeleteTopicsRequest), func(response *kmsg.DeleteTopicsResponse) {
-			c.throttle(m.Wait())
-			c.Reply(response)
-		})
+		s.metered(m).DeleteTopics(r.(*kmsg.DeleteTopicsRequest), meteredReply[*kmsg.DeleteTopicsResponse](c, m))
 	},
 }
 
@@ -79,10 +81,7 @@ var createPartitions = Entry{
 			return
 		}
 		m := s.mutation(c, mutationsStrictGrow)
-		s.metered(m).CreatePartitions(r.(*kmsg.CreatePartitionsRequest), func(response *kmsg.CreatePartitionsResponse) {
-			c.throttle(m.Wait())
-			c.Reply(response)
-		})
+		s.metered(m).CreatePartitions(r.(*kmsg.CreatePartitionsRequest), meteredReply[*kmsg.CreatePartitionsResponse](c, m))
 	},
 }
 

@@ -12,7 +12,7 @@ const (
 	whyPurge            = "finished requests are not kept"
 	whyUnstable         = "only what works is offered"
 	whySecurity         = "only TLS and SASL listeners use it, and they are refused until they exist"
-	whyMetrics          = "metrics are not served yet"
+	whyMetrics          = "metrics are counted from the start, without samples"
 	whyTelemetry        = "clients do not push metrics to a broker on ZooKeeper"
 	whyConsumerProtocol = "groups of the consumer protocol (KIP-848) are not served on ZooKeeper, where a 3.9 broker could not read them"
 	whyShare            = "share groups are not served yet"

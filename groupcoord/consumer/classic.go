@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -272,40 +273,14 @@ func (g *Group) ClassicLeavers(e *Env, leaving []kmsg.LeaveGroupRequestMember) (
 	for i := range leaving {
 		a := kmsg.NewLeaveGroupResponseMember()
 		a.MemberID, a.InstanceID = leaving[i].MemberID, leaving[i].InstanceID
-		m, err := g.classicLeaver(&leaving[i])
+		m, err := g.leaver(leaving[i].MemberID, leaving[i].InstanceID, leaving[i].MemberID == "")
 		a.ErrorCode = errcode.Of(err)
 		answers = append(answers, a)
-		if err != nil || containsMember(members, m) {
+		if err != nil || slices.Contains(members, m) {
 			continue
 		}
 		e.Log.Info("member leaves its group", zap.String("group", g.id), zap.String("member", m.ID), zap.Stringp("reason", leaving[i].Reason))
 		members = append(members, m)
 	}
 	return members, answers
-}
-
-func containsMember(list []*Member, m *Member) bool {
-	for _, o := range list {
-		if o == m {
-			return true
-		}
-	}
-	return false
-}
-
-func (g *Group) classicLeaver(r *kmsg.LeaveGroupRequestMember) (*Member, error) {
-	if r.InstanceID == nil {
-		if m := g.member(r.MemberID); m != nil {
-			return m, nil
-		}
-		return nil, errUnknown(r.MemberID, g.id)
-	}
-	m := g.static(r.InstanceID)
-	switch {
-	case m == nil:
-		return nil, fail(kerr.UnknownMemberID, "Instance id %s is unknown.", *r.InstanceID)
-	case r.MemberID != "" && m.ID != r.MemberID:
-		return nil, errFencedInstance(r.MemberID, *r.InstanceID, m.ID)
-	}
-	return m, nil
 }

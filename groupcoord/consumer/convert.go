@@ -1,6 +1,8 @@
 package consumer
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
 
@@ -34,7 +36,7 @@ type Converted struct {
 func (g *Group) DowngradesWithout(e *Env, gone []*Member, classicMax int) bool {
 	left := 0
 	for _, m := range g.members {
-		if !m.present || containsMember(gone, m) {
+		if !m.present || slices.Contains(gone, m) {
 			continue
 		}
 		if !m.classic() {
@@ -79,7 +81,7 @@ func (g *Group) toClassic(w *writer, gone []*Member, joining *View, epoch int32)
 	c := &Conversion{Generation: epoch}
 	replaced := ""
 	for _, m := range g.members {
-		if !m.present || containsMember(gone, m) {
+		if !m.present || slices.Contains(gone, m) {
 			continue
 		}
 		v := &m.View

@@ -15,18 +15,23 @@ import (
 // Leaver returns the member that a heartbeat with epoch -1 or -2 is of. Only a static member may go with -2, and keeps its
 // place for as long as its session lasts.
 func (g *Group) Leaver(r *kmsg.ConsumerGroupHeartbeatRequest) (*Member, error) {
-	if r.InstanceID == nil {
-		if m := g.member(r.MemberID); m != nil {
+	return g.leaver(r.MemberID, r.InstanceID, false)
+}
+
+// leaver returns the member of an id, or, if instance is not nil, the static one, which must have that id unless anyID.
+func (g *Group) leaver(id string, instance *string, anyID bool) (*Member, error) {
+	if instance == nil {
+		if m := g.member(id); m != nil {
 			return m, nil
 		}
-		return nil, errUnknown(r.MemberID, g.id)
+		return nil, errUnknown(id, g.id)
 	}
-	m := g.static(r.InstanceID)
+	m := g.static(instance)
 	switch {
 	case m == nil:
-		return nil, fail(kerr.UnknownMemberID, "Instance id %s is unknown.", *r.InstanceID)
-	case m.ID != r.MemberID:
-		return nil, errFencedInstance(r.MemberID, *r.InstanceID, m.ID)
+		return nil, fail(kerr.UnknownMemberID, "Instance id %s is unknown.", *instance)
+	case !anyID && m.ID != id:
+		return nil, errFencedInstance(id, *instance, m.ID)
 	}
 	return m, nil
 }
