@@ -72,12 +72,9 @@ func TestPreferredElection(t *testing.T) {
 	})
 }
 
-// TestUncleanElection: what only the dead leader had is lost, by an administrator's order and not before.
-func TestUncleanElection(t *testing.T) {
-	c, tools := shared(t)
-	topic := name("unclean")
-	tools.run(t, "kafka-topics", "--create", "--topic", topic, "--replica-assignment", "2:3", "--config", "min.insync.replicas=1")
-	c.AwaitInSync(t, limit, topic)
+// leaveBehind has broker 2 die with 7 records of a partition that broker 3, which lives, lacks; both have 5.
+func leaveBehind(t *testing.T, c *harness.Cluster, topic string) {
+	t.Helper()
 	fill(t, c, topic, 1, 5, 100)
 	c.Kill(3)
 	harness.Eventually(t, limit, func() error {
@@ -89,6 +86,15 @@ func TestUncleanElection(t *testing.T) {
 	fill(t, c, topic, 1, 7, 100)
 	c.Kill(2)
 	c.Restart(t, 3)
+}
+
+// TestUncleanElection: what only the dead leader had is lost, by an administrator's order and not before.
+func TestUncleanElection(t *testing.T) {
+	c, tools := shared(t)
+	topic := name("unclean")
+	tools.run(t, "kafka-topics", "--create", "--topic", topic, "--replica-assignment", "2:3", "--config", "min.insync.replicas=1")
+	c.AwaitInSync(t, limit, topic)
+	leaveBehind(t, c, topic)
 	harness.Eventually(t, limit, func() error {
 		if p := c.Partitions(t, topic)[0]; p.Leader != 0 || !slices.Equal(p.ISR, []int{2}) {
 			return fmt.Errorf("%+v", p)
@@ -133,17 +139,7 @@ func TestUncleanElectionAllowed(t *testing.T) {
 	c, tools := shared(t)
 	topic := name("lossy")
 	createAt(t, c, tools, topic, "2:3", "min.insync.replicas=1", "unclean.leader.election.enable=true")
-	fill(t, c, topic, 1, 5, 100)
-	c.Kill(3)
-	harness.Eventually(t, limit, func() error {
-		if p := c.Partitions(t, topic)[0]; len(p.ISR) != 1 {
-			return fmt.Errorf("%+v", p)
-		}
-		return nil
-	})
-	fill(t, c, topic, 1, 7, 100)
-	c.Kill(2)
-	c.Restart(t, 3)
+	leaveBehind(t, c, topic)
 	harness.Eventually(t, limit, func() error {
 		if p := c.Partitions(t, topic)[0]; p.Leader != 3 || !slices.Equal(p.ISR, []int{3}) {
 			return fmt.Errorf("%+v", p)
