@@ -76,7 +76,7 @@ func TopicPartitions(ctx context.Context, s store.Store, known map[string]int) (
 		return nil, err
 	}
 	for i, n := range nodes {
-		if t, err := znode.DecodeTopic(n.Data); n.Exists && err == nil {
+		if t, err := znode.DecodeTopic(n.Data); n.Exists && err == nil && ValidTopicName(names[i]) == nil {
 			topics[names[i]] = len(t.Replicas)
 		}
 	}

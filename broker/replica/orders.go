@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
+	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/replica/fetcher"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/wire/errcode"
@@ -171,7 +172,7 @@ func (m *Manager) admit(c *change) error {
 		}
 	}
 	switch {
-	case c.tp.Partition < 0 || !slices.Contains(c.state.Replicas, m.options.BrokerID):
+	case c.tp.Partition < 0 || c.tp.Partition >= metadata.MaxPartitions || !slices.Contains(c.state.Replicas, m.options.BrokerID):
 		return ErrUnknownPartition
 	case c.state.LeaderEpoch <= current:
 		c.repeated = c.state.LeaderEpoch == current
