@@ -3,7 +3,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,55 +14,55 @@ import (
 	"github.com/gregor-broker/gregor/compat/harness"
 )
 
-// smallDisk mounts a file system of that many bytes, or leaves the test out where that is not permitted.
-func smallDisk(t *testing.T, size int) string {
+// disk is a file system that a test has to itself.
+type disk struct{ dir string }
+
+// mountDisk mounts a file system of that many bytes. An error says why that is not possible here.
+func mountDisk(t *testing.T, size int64) (*disk, error) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprint("size=", size)); err != nil {
-		t.Skipf("left out: no file system may be mounted here: %v", err)
+		return nil, fmt.Errorf("no file system may be mounted here: %w", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Errorf("unmount %s: %v", dir, err)
 		}
 	})
-	return dir
+	return &disk{dir}, nil
 }
 
-// fillUp writes a file until there is no room left.
-func fillUp(t *testing.T, path string) {
-	t.Helper()
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
+// resize gives the file system another size, which must be enough for what is there.
+func (d *disk) resize(size int64) error {
+	return syscall.Mount("tmpfs", d.dir, "tmpfs", syscall.MS_REMOUNT, fmt.Sprint("size=", size))
+}
+
+// fill takes away the room that is left, but for a little.
+func (d *disk) fill() error {
+	const little = 64 << 10 // it may be written to meanwhile
+	var room syscall.Statfs_t
+	if err := syscall.Statfs(d.dir, &room); err != nil {
+		return err
 	}
-	defer file.Close()
-	for block := make([]byte, 64<<10); err == nil || len(block) > 1; {
-		if _, err = file.Write(block); err != nil {
-			block = block[:len(block)/2+len(block)%2]
-			if len(block) == 1 {
-				break
-			}
-			err = nil
-		}
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("the disk is not full: %v", err)
-	}
+	return d.resize(int64(room.Blocks-room.Bfree)*room.Bsize + little)
 }
 
 // TestFullDisk: a broker whose only disk is full ends, as Kafka's does. The others go on without it, nothing acknowledged is lost, and it
 // catches up when there is room.
 func TestFullDisk(t *testing.T) {
 	harness.NeedCluster(t)
-	disk := smallDisk(t, 24<<20)
+	const size = 24 << 20
+	disk, err := mountDisk(t, size)
+	if err != nil {
+		t.Skip("left out: ", err)
+	}
 	c := harness.StartCluster(t, harness.ClusterOptions{
 		Props: map[string]string{"log.segment.bytes": "1048576", "log.index.size.max.bytes": "4096"}, // Kafka allots indexes
 		PropsOf: func(id int) map[string]string {
 			if id != 3 {
 				return nil
 			}
-			return map[string]string{"log.dirs": filepath.Join(disk, "data")}
+			return map[string]string{"log.dirs": filepath.Join(disk.dir, "data")}
 		},
 	})
 	tools := &tools{harness.JavaTools(t, harness.V39), c}
@@ -71,8 +70,9 @@ func TestFullDisk(t *testing.T) {
 	createAt(t, c, tools, followed, "1:2:3,2:1:3")
 	createAt(t, c, tools, led, "3:1:2")
 	fill(t, c, led, 1, 50, 1000)
-	ballast := filepath.Join(disk, "ballast")
-	fillUp(t, ballast)
+	if err := disk.fill(); err != nil {
+		t.Fatal(err)
+	}
 	client := c.Client(t, kgo.DefaultProduceTopic(followed))
 	acked := 0
 	harness.Eventually(t, limit, func() error {
@@ -100,7 +100,7 @@ func TestFullDisk(t *testing.T) {
 	if n := count(t, c, led, 50); n != 50 {
 		t.Errorf("%d records of the partition that it led", n)
 	}
-	if err := os.Remove(ballast); err != nil {
+	if err := disk.resize(size); err != nil {
 		t.Fatal(err)
 	}
 	c.Restart(t, 3)

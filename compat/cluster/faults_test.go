@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -125,13 +126,55 @@ var cuts = []fault{
 	}},
 }
 
-func campaignCluster(t *testing.T) *harness.Cluster {
+// onDisk is the broker that has a disk of its own in a campaign, and diskSize what fits on it: a soak of a night.
+const (
+	onDisk         = 3
+	diskSize int64 = 8 << 30
+)
+
+// fullDisk: a broker whose only disk is full ends. The others go on.
+func fullDisk(d *disk) fault {
+	return fault{
+		name: "full disk", serves: true,
+		strike: func(t *testing.T, k *campaign) string {
+			harness.Eventually(t, limit, d.fill) // until nobody writes in between
+			harness.Eventually(t, limit, func() error {
+				if slices.Contains(k.cluster.Alive(), onDisk) {
+					return fmt.Errorf("broker %d runs on, although its disk is full", onDisk)
+				}
+				return nil
+			})
+			return on("full disk of", onDisk)
+		},
+		mend: func(t *testing.T) {
+			if err := d.resize(diskSize); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+}
+
+// campaignCluster starts a cluster, and says what can be done to it.
+func campaignCluster(t *testing.T) (*harness.Cluster, []fault) {
 	t.Helper()
 	harness.NeedCluster(t)
-	return harness.StartCluster(t, harness.ClusterOptions{Proxied: true, Props: map[string]string{
+	faults := slices.Concat(cuts, processFaults)
+	o := harness.ClusterOptions{Proxied: true, Props: map[string]string{
 		"zookeeper.session.timeout.ms": strconv.FormatInt(campaignSession.Milliseconds(), 10),
 		"replica.lag.time.max.ms":      "3000",
-	}})
+	}}
+	d, err := mountDisk(t, diskSize)
+	if err != nil {
+		t.Logf("the campaign leaves the full disk out: %v", err)
+		return harness.StartCluster(t, o), faults
+	}
+	o.PropsOf = func(id int) map[string]string {
+		if id != onDisk {
+			return nil
+		}
+		return map[string]string{"log.dirs": filepath.Join(d.dir, "data")}
+	}
+	return harness.StartCluster(t, o), append(faults, fullDisk(d))
 }
 
 // seed is GREGOR_SEED, or another one each time.
@@ -150,8 +193,9 @@ func seed(t *testing.T) uint64 {
 
 // TestCampaign breaks a cluster in every way once. TestSoak goes on for as long as GREGOR_SOAK says ("make soak"), in any order.
 func TestCampaign(t *testing.T) {
-	k := startCampaign(t, campaignCluster(t), seed(t))
-	for _, f := range slices.Concat(cuts, processFaults) {
+	c, faults := campaignCluster(t)
+	k := startCampaign(t, c, seed(t))
+	for _, f := range faults {
 		k.inflict(t, f)
 	}
 	k.judge(t)
@@ -166,8 +210,9 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatalf("GREGOR_SOAK: %v", err)
 	}
-	k := startCampaign(t, campaignCluster(t), seed(t))
-	all := append(slices.Concat(cuts, processFaults), fault{name: "ZooKeeper away for a minute", lasts: time.Minute, strike: func(t *testing.T, k *campaign) string {
+	c, faults := campaignCluster(t)
+	k := startCampaign(t, c, seed(t))
+	all := append(faults, fault{name: "ZooKeeper away for a minute", lasts: time.Minute, strike: func(t *testing.T, k *campaign) string {
 		k.cluster.ZooKeeper.Kill()
 		return "ZooKeeper away for a minute"
 	}})

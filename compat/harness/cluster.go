@@ -162,6 +162,9 @@ func (c *Cluster) add(id int, kind Kind, o ClusterOptions) error {
 	if o.PropsOf != nil {
 		maps.Copy(props, o.PropsOf(id))
 	}
+	if dirs := props["log.dirs"]; dirs != "" {
+		b.DataDirs = strings.Split(dirs, ",")
+	}
 	b.options.Props = props
 	c.Brokers = append(c.Brokers, b)
 	return nil
