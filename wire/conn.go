@@ -3,7 +3,6 @@ package wire
 import (
 	"net/netip"
 	"sync/atomic"
-	"unique"
 
 	"go.uber.org/zap"
 
@@ -23,8 +22,7 @@ type Conn struct {
 	Value any
 
 	server        *Server
-	number        uint64
-	listener      unique.Handle[string]
+	listener      string
 	remote, local netip.AddrPort
 	port          session.Port
 	dead          atomic.Bool
@@ -45,11 +43,8 @@ type Conn struct {
 // ID names the connection.
 func (c *Conn) ID() ConnID { return c.port.ID() }
 
-// Number counts the connections of a process from 1, in the order in which each listener accepted them.
-func (c *Conn) Number() uint64 { return c.number }
-
 // Listener is the name of the listener that accepted the connection.
-func (c *Conn) Listener() string { return c.listener.Value() }
+func (c *Conn) Listener() string { return c.listener }
 
 // RemoteAddr is the client's address; a made up one for in-memory pipes.
 func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
@@ -278,7 +273,7 @@ func (c *Conn) giveUpWaiting() {
 }
 
 func (c *Conn) fields() []zap.Field {
-	return []zap.Field{zap.Stringer("conn", c.remote), zap.String("listener", c.Listener())}
+	return []zap.Field{zap.Stringer("conn", c.remote), zap.String("listener", c.listener)}
 }
 
 // keepBody gives the request a buffer of its own, for when what it lies in is used again.

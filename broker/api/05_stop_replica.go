@@ -20,5 +20,5 @@ func serveStopReplica(s *Services, c *Call, request kmsg.Request) {
 		c.Reply(response)
 		return
 	}
-	ordered(c, s.Replicas.StopReplica(r, c.request.Conn.Number()))
+	c.Reply(s.Replicas.StopReplica(r))
 }

@@ -25,7 +25,7 @@ func serveInitProducerID(s *Services, c *Call, request kmsg.Request) {
 		c.Reply(response)
 	}
 	switch {
-	case (r.ProducerID < 0) != (r.ProducerEpoch < 0):
+	case (r.ProducerID == -1) != (r.ProducerEpoch == -1):
 		answer(-1, -1, errProducerIDAndEpoch)
 	case r.TransactionalID != nil:
 		s.Transactions.InitProducerID(r, func(response kmsg.Response) { c.Reply(response) })

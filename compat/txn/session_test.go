@@ -27,6 +27,7 @@ var update = flag.Bool("update", false, "write the transcripts of the peer")
 // few makes the internal topics small, and transactions time out soon.
 var few = map[string]string{
 	"offsets.topic.num.partitions":                                "3",
+	"offsets.topic.replication.factor":                            "1",
 	"transaction.state.log.num.partitions":                        "3",
 	"transaction.state.log.replication.factor":                    "1",
 	"transaction.state.log.min.isr":                               "1",
@@ -296,12 +297,8 @@ func newSession(t *testing.T, b *harness.Broker, name string, v2 bool) *session 
 }
 
 // compare checks the session's words against the transcript of the Kafka that the broker imitates, or writes it.
-func (s *session) compare(name string) {
+func (s *session) compare(name, version string) {
 	s.t.Helper()
-	version := "4.4"
-	if s.b.Kind == harness.Kafka39 {
-		version = "3.9"
-	}
 	path := filepath.Join("testdata", name+"-"+version+".txt")
 	got := strings.Join(s.lines, "\n") + "\n"
 	if *update {

@@ -1,9 +1,9 @@
 package txn
 
 import (
-	"time"
-
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -12,13 +12,16 @@ import (
 	"github.com/gregor-broker/gregor/compat/raw"
 )
 
-// scripts are what clients do in transactions; the answers of Kafka 3.9.2 and 4.4.0 are in testdata. Those of which v2 is set
-// are run a second time by a client of transaction version 2.
-var scripts = []struct {
+// script is what one client does.
+type script struct {
 	name string
 	both bool // also under transaction version 2
 	run  func(s *session)
-}{
+}
+
+// scripts are what clients do in transactions; the answers of Kafka 3.9.2 and 4.4.0 are in testdata. Those of which v2 is set
+// are run a second time by a client of transaction version 2.
+var scripts = []script{
 	{"commit", true, func(s *session) {
 		s.init(60_000)
 		s.write()
@@ -246,6 +249,14 @@ func (s *session) txnCommit(offset int64) {
 
 func (s *session) txnCommitAs(version int16, generation int32, member string, offset int64) {
 	s.t.Helper()
+	r := s.commitRequest(version, generation, member, offset)
+	a := settled(s, r, func(a *kmsg.TxnOffsetCommitResponse) int16 { return a.Topics[0].Partitions[0].ErrorCode })
+	s.say("TxnOffsetCommit v%d, generation %d, member %q: %s", version, generation, member, code(a.Topics[0].Partitions[0].ErrorCode))
+}
+
+// commitRequest commits an offset of the session's group, whose coordinator it makes the broker.
+func (s *session) commitRequest(version int16, generation int32, member string, offset int64) *kmsg.TxnOffsetCommitRequest {
+	s.t.Helper()
 	find := raw.With(kmsg.NewPtrFindCoordinatorRequest(), 1)
 	find.CoordinatorKey = s.topic
 	settled(s, find, func(a *kmsg.FindCoordinatorResponse) int16 { return a.ErrorCode })
@@ -257,8 +268,7 @@ func (s *session) txnCommitAs(version int16, generation int32, member string, of
 	p.Offset = offset
 	t.Partitions = append(t.Partitions, p)
 	r.Topics = append(r.Topics, t)
-	a := settled(s, r, func(a *kmsg.TxnOffsetCommitResponse) int16 { return a.Topics[0].Partitions[0].ErrorCode })
-	s.say("TxnOffsetCommit v%d, generation %d, member %q: %s", version, generation, member, code(a.Topics[0].Partitions[0].ErrorCode))
+	return r
 }
 
 func (s *session) fetchOffset() {
@@ -278,11 +288,30 @@ func (s *session) fetchOffset() {
 // are among the scripts.
 func TestTranscripts(t *testing.T) {
 	b := harness.SharedWith(t, few)
-	for _, script := range scripts {
+	version := "4.4"
+	if b.Kind == harness.Kafka39 {
+		version = "3.9"
+	}
+	runScripts(t, b, version)
+}
+
+// TestTranscriptsOnZooKeeper is the same for a broker of a ZooKeeper cluster, whose standard is Kafka 3.9.2.
+func TestTranscriptsOnZooKeeper(t *testing.T) {
+	harness.NeedCluster(t)
+	if harness.Peer() != harness.Gregor {
+		t.Skip("the transcripts are of a broker alone")
+	}
+	c := harness.StartCluster(t, harness.ClusterOptions{Kinds: []harness.Kind{harness.Gregor}, Props: few})
+	runScripts(t, c.Broker(1), "3.9")
+}
+
+// runScripts compares with, or writes, the transcripts of one version of Kafka.
+func runScripts(t *testing.T, b *harness.Broker, version string) {
+	for _, script := range slices.Concat(scripts, oddScripts) {
 		for _, v2 := range []bool{false, true} {
 			name := script.name
 			if v2 {
-				if !script.both || b.Kind == harness.Kafka39 {
+				if !script.both || version == "3.9" {
 					continue
 				}
 				name += "-v2"
@@ -290,7 +319,7 @@ func TestTranscripts(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				s := newSession(t, b, name, v2)
 				script.run(s)
-				s.compare(name)
+				s.compare(name, version)
 			})
 		}
 	}

@@ -15,7 +15,7 @@ type Addition struct {
 	Epoch      int16
 	Topics     []schema.TxnTopic // that exist
 	VerifyOnly bool
-	Second     bool // the producer speaks the second protocol
+	Second     bool // the producer speaks the second protocol, if the cluster does
 }
 
 // addPartitions is an Addition on its way.
@@ -36,15 +36,13 @@ const maxHeld = 100
 // Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
 // After TransactionCoordinator.handleAddPartitionsToTransaction and handleVerifyPartitionsInTransaction.
 func (c *Coordinator) AddPartitions(a Addition, done func(missing []schema.TxnTopic, err error)) {
+	a.Second = a.Second && c.o.Version() >= second
 	ev := &addPartitions{a, done}
-	switch {
-	case a.ID == "":
+	if a.ID == "" {
 		ev.Refuse(errTransactionalID)
-	case a.Second && c.o.Version() < second:
-		ev.Refuse(errProtocol)
-	default:
-		c.submit(a.ID, ev)
+		return
 	}
+	c.submit(a.ID, ev)
 }
 
 // Refuse implements runtime.Event.
@@ -52,10 +50,14 @@ func (ev *addPartitions) Refuse(err error) { ev.done(nil, err) }
 
 func (m *machine) addPartitions(ev *addPartitions, out *runtime.Out) {
 	e := m.entries[ev.ID]
-	switch {
-	case e == nil, e.value.ProducerID != ev.ProducerID:
+	if e == nil {
 		m.refuse(out, ev, errMapping)
-	case e.value.ProducerEpoch != ev.Epoch:
+		return
+	}
+	switch id, epoch := e.identity(); {
+	case id != ev.ProducerID:
+		m.refuse(out, ev, errMapping)
+	case epoch != ev.Epoch:
 		m.refuse(out, ev, errFenced)
 	case e.prepared() && (ev.VerifyOnly || len(e.held) >= maxHeld):
 		m.refuse(out, ev, errConcurrent)

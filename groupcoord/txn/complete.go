@@ -71,7 +71,7 @@ func (m *machine) complete(e *entry, out *runtime.Out) {
 		status = schema.TxnCompleteAbort
 	}
 	v := e.follow(status, out.Now.WallMs())
-	v.ProducerID, v.ProducerEpoch = identity(e.value)
+	v.ProducerID, v.ProducerEpoch = e.identity()
 	v.NextProducerID, v.Topics = -1, []schema.TxnTopic{}
 	m.write(out, e, e.id, v, e.lastEpoch)
 	m.release(e, out)

@@ -17,7 +17,8 @@
 // The answers are those of Apache Kafka 4.4.0, or of 3.9 where the two differ and Settings.Kafka4 is off. Known differences:
 //
 //   - While a write waits to be replicated Kafka answers CONCURRENT_TRANSACTIONS to all other requests of the transactional id; here
-//     they are judged by the state to come, and answered when it is replicated.
+//     they are judged by the state to come, and answered when it is replicated. Likewise a request of a producer that is fenced is
+//     told so at once while a transaction ends.
 //   - AddPartitionsToTxn and AddOffsetsToTxn wait up to 100 ms for the end of the transaction before; Kafka answers
 //     CONCURRENT_TRANSACTIONS at once, and the producer tries again after a pause.
 //   - A producer that names an older epoch when all epochs are used up is fenced; Kafka answers UNKNOWN_SERVER_ERROR.

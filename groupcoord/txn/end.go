@@ -86,7 +86,7 @@ func (m *machine) endFirst(ev *endTxn, e *entry, out *runtime.Out) {
 		m.refuse(out, ev, errFenced)
 	case v.Status == schema.TxnOngoing:
 		m.prepare(ev, e, -1, out)
-	case v.Status == ev.status():
+	case e.prepared():
 		m.refuse(out, ev, errConcurrent)
 	case v.Status == ev.complete():
 		m.repeat(ev, e, out)
@@ -102,20 +102,21 @@ func (m *machine) endSecond(ev *endTxn, e *entry, out *runtime.Out) {
 	v, r := e.value, ev.request
 	overflown := v.PreviousProducerID == r.ProducerID && r.ProducerEpoch == exhausted && v.ProducerEpoch == 0
 	again := overflown || e.second() && int(v.ProducerEpoch) == int(r.ProducerEpoch)+1
-	now := r.ProducerEpoch == v.ProducerEpoch
+	id, epoch := e.identity()
+	now := r.ProducerID == id && r.ProducerEpoch == epoch
 	complete := v.Status == schema.TxnCompleteCommit || v.Status == schema.TxnCompleteAbort
 	switch {
-	case v.ProducerID != r.ProducerID && !overflown:
+	case v.ProducerID != r.ProducerID && !overflown && !now:
 		m.refuse(out, ev, errMapping)
-	case e.prepared() && !again, complete && !again && !now, !e.prepared() && !complete && !now:
+	case !now && !(again && (complete || e.prepared())):
 		m.refuse(out, ev, errFenced)
+	case e.prepared():
+		m.refuse(out, ev, errConcurrent)
 	case v.Status == schema.TxnOngoing:
 		m.rise(ev, e, out)
-	case v.Status == ev.status():
-		m.refuse(out, ev, errConcurrent)
 	case complete && again && v.Status == ev.complete():
 		m.repeat(ev, e, out)
-	case !e.prepared() && !again && !r.Commit:
+	case !again && !r.Commit:
 		m.rise(ev, e, out)
 	default:
 		m.refuse(out, ev, errState)
@@ -169,7 +170,7 @@ func (m *machine) prepare(ev *endTxn, e *entry, next int64, out *runtime.Out) {
 		}
 	}
 	m.write(out, e, e.id, v, last)
-	id, epoch := identity(v)
+	id, epoch := goesOnWith(v)
 	out.Then(func(err error, out *runtime.Out) {
 		switch {
 		case err == nil:
@@ -182,12 +183,4 @@ func (m *machine) prepare(ev *endTxn, e *entry, next int64, out *runtime.Out) {
 			ev.Refuse(err)
 		}
 	})
-}
-
-// identity is what the producer goes on with after a prepared transaction.
-func identity(v *schema.TxnValue) (id int64, epoch int16) {
-	if v.ClientVersion >= second && v.NextProducerID != -1 {
-		return v.NextProducerID, 0
-	}
-	return v.ProducerID, v.ProducerEpoch
 }

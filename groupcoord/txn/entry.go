@@ -44,6 +44,17 @@ func (e *entry) prepared() bool {
 	return e.value.Status == schema.TxnPrepareCommit || e.value.Status == schema.TxnPrepareAbort
 }
 
+// identity is the producer id and epoch that the producer goes by: while a transaction ends that used up the epochs, the next ones,
+// which it has been told.
+func (e *entry) identity() (id int64, epoch int16) { return goesOnWith(e.value) }
+
+func goesOnWith(v *schema.TxnValue) (id int64, epoch int16) {
+	if v.ClientVersion >= second && v.NextProducerID != -1 {
+		return v.NextProducerID, 0
+	}
+	return v.ProducerID, v.ProducerEpoch
+}
+
 // has says whether a partition takes part.
 func (e *entry) has(topic string, index int32) bool {
 	for i := range e.value.Topics {

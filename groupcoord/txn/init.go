@@ -90,10 +90,11 @@ func (m *machine) initProducerID(ev *initProducerID, out *runtime.Out) {
 	}
 }
 
-// knows says whether a producer that names its former id may go on: with the present id, or with the one before it if it may have
-// missed that its epochs were used up.
+// knows says whether a producer that names its former id may go on: with the present id, with the one that comes when the transaction
+// has ended, or with the one before if it may have missed that its epochs were used up.
 func (e *entry) knows(producer int64, epoch int16) bool {
-	return producer == e.value.ProducerID || producer == e.value.PreviousProducerID && epoch >= exhausted
+	next, _ := e.identity()
+	return producer == e.value.ProducerID || producer == next || producer == e.value.PreviousProducerID && epoch >= exhausted
 }
 
 // refuse answers once what was decided before is replicated: a refusal may rest on that.

@@ -2,6 +2,7 @@ package txn
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -277,6 +278,54 @@ func TestEpochsUsedUp(t *testing.T) {
 				w.close()
 			})
 		})
+	}
+}
+
+// While a transaction ends whose producer goes on with another id, that id is known already: whoever names it waits, or tries again.
+func TestEpochsUsedUpWhileItEnds(t *testing.T) {
+	const full = math.MaxInt16 - 1
+	for _, c := range []struct {
+		name string
+		ask  func(w *world) *reply
+		now  string // while markers are missing
+		then string // once they are written; of what waited the answer
+	}{
+		{"the next transaction", func(w *world) *reply { return w.joins("x", 5000, 0, true, 0) }, "waits", "ok"},
+		{"with an epoch to come", func(w *world) *reply { return w.joins("x", 5000, 1, true, 0) }, "PRODUCER_FENCED", "PRODUCER_FENCED"},
+		{"verification", func(w *world) *reply {
+			return w.add(Addition{ID: "x", ProducerID: 5000, VerifyOnly: true, Topics: []schema.TxnTopic{{Topic: "t", Partitions: []int32{0}}}})
+		}, "CONCURRENT_TRANSACTIONS", "missing"},
+		{"an abort", func(w *world) *reply { return w.end(5, "x", 5000, 0, false) }, "CONCURRENT_TRANSACTIONS", "ok 5000/1"},
+		{"a commit", func(w *world) *reply { return w.end(5, "x", 5000, 0, true) }, "CONCURRENT_TRANSACTIONS", "INVALID_TXN_STATE"},
+		{"a new start as what it is now", func(w *world) *reply { return w.initAs("x", 5000, 0) }, "CONCURRENT_TRANSACTIONS", "ok 5000/1"},
+		{"the end again", func(w *world) *reply { return w.end(5, "x", 1000, full, true) }, "CONCURRENT_TRANSACTIONS", "ok 5000/0"},
+	} {
+		for _, moved := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, moved %t", c.name, moved), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, 2)
+					w.lastID = 4999
+					w.seed("x", schema.TxnValue{ProducerID: 1000, ProducerEpoch: full, TimeoutMs: 60000, StartMs: -1, PreviousProducerID: 1000,
+						NextProducerID: -1, UpdateMs: time.Now().UnixMilli()})
+					w.c.Elected(0, 0)
+					synctest.Wait()
+					w.must("add", w.joins("x", 1000, full, true, 0), "ok")
+					w.leaders.hold()
+					w.must("commit", w.end(5, "x", 1000, full, true), "ok 5000/0")
+					if moved {
+						w.move()
+					}
+					asked := c.ask(w)
+					w.must("while it ends", asked, c.now)
+					w.leaders.release()
+					if c.now != "waits" {
+						asked = c.ask(w)
+					}
+					w.must("afterwards", asked, c.then)
+					w.close()
+				})
+			})
+		}
 	}
 }
 
