@@ -5,6 +5,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -18,6 +22,9 @@ const topicPartitions = 1000
 
 func (p clusterPartitions) measure(b *bench, t *server) (sample, error) {
 	n := max(clusterSize, int(float64(p.n)*b.settings.scale))
+	if err := roomFor(t, n); err != nil {
+		return nil, err
+	}
 	if _, err := t.start(); err != nil {
 		return nil, err
 	}
@@ -33,6 +40,7 @@ func (p clusterPartitions) measure(b *bench, t *server) (sample, error) {
 	}
 	s := m.stop(0)
 	s["create_s"] = s["seconds"]
+	say(t, "%d partitions are created after %.1f s", n, s["create_s"])
 	time.Sleep(scaled(settle, b))
 	m = startMeter(t)
 	time.Sleep(scaled(settle, b))
@@ -41,8 +49,39 @@ func (p clusterPartitions) measure(b *bench, t *server) (sample, error) {
 	if s["restart_s"], err = restartOne(t, admin, n, topics); err != nil {
 		return nil, fmt.Errorf("restart: %w", err)
 	}
+	say(t, "a broker is back after %.1f s", s["restart_s"])
 	s["failover_s"], err = killController(t, n)
 	return s, err
+}
+
+// say tells how far a long row is.
+func say(t *server, format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "  %s %s\n", t.name, fmt.Sprintf(format, args...))
+}
+
+// roomFor is an error unless this machine lets a JVM hold n replicas: it keeps one descriptor open for each, and two indexes mapped. What
+// else it needs is little beside that.
+func roomFor(t *server, n int) error {
+	const others = 1000
+	if t.name != kafkaName {
+		return nil
+	}
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return err
+	}
+	if need := uint64(n + others); files.Max < need { // the JVM raises the soft limit by itself
+		return fmt.Errorf("Kafka needs %d descriptors for %d replicas, a process may have %d (ulimit -Hn)", need, n, files.Max)
+	}
+	text, err := os.ReadFile("/proc/sys/vm/max_map_count")
+	if err != nil {
+		return err
+	}
+	maps, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if need := 2*n + others; err == nil && maps < need {
+		err = fmt.Errorf("Kafka needs %d mappings for %d replicas, a process may have %d (vm.max_map_count)", need, n, maps)
+	}
+	return err
 }
 
 // createMany creates topics with n partitions together, and returns once all are served by all their replicas.

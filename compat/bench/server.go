@@ -17,8 +17,8 @@ import (
 	"github.com/gregor-broker/gregor/compat/harness"
 )
 
-// startLimit is how long a broker may take to serve; with 10,000 partitions Kafka takes most of a minute.
-const startLimit = 5 * time.Minute
+// startLimit is how long a broker may take for a step. With 10,000 partitions Kafka takes minutes for some.
+const startLimit = 15 * time.Minute
 
 // server is a broker, or the bare sendfile server, as a process; or a cluster, which has members instead.
 type server struct {

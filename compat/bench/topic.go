@@ -26,13 +26,17 @@ func adminOf(t *server) (*kadm.Client, error) {
 	return admin, nil
 }
 
-// until calls check again and again until it returns nil or the limit has passed.
+// until calls check again and again until it returns nil or the limit has passed. A check that takes long is called less often, so that
+// who is measured has more to do than to answer.
 func until(limit time.Duration, check func() error) error {
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	const shortest, longest = 5 * time.Millisecond, 500 * time.Millisecond
+	for began := time.Now(); ; {
+		asked := time.Now()
 		err := check()
 		if err == nil || time.Since(began) > limit {
 			return err
 		}
+		time.Sleep(min(max(3*time.Since(asked), shortest), longest))
 	}
 }
 

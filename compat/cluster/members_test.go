@@ -132,6 +132,14 @@ func TestMixed(t *testing.T) {
 		load.more(t, 100)
 		tools.run(t, "kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions")
 	}
+	harness.Eventually(t, limit, func() error { // a broker is told some time after the controller has answered
+		for i, p := range c.Partitions(t, topic) {
+			if p.Leader != p.Replicas[0] {
+				return fmt.Errorf("%s-%d: %+v", topic, i, p)
+			}
+		}
+		return nil
+	})
 	for id := 1; id <= 3; id++ {
 		leads := fmt.Sprintf("%d", id)
 		wantMatch(t, tools.run(t, "kafka-topics", "--describe", "--topic", topic), `Leader: `+leads+`\s+Replicas: `+leads)

@@ -121,6 +121,18 @@ func (b *Broker) start() error {
 	}
 }
 
+// startPatiently starts a broker of a cluster. Kafka 3.9 gives up when the node of its killed predecessor is still there, and when its
+// session runs out while it starts, as that of a JVM on a busy machine may; it is started again then.
+func (b *Broker) startPatiently() error {
+	for began := time.Now(); ; {
+		err := b.start()
+		if err == nil || time.Since(began) > startLimit ||
+			!strings.Contains(err.Error(), "NodeExists") && !strings.Contains(err.Error(), "SessionExpired") {
+			return err
+		}
+	}
+}
+
 // Pid returns the process id of the broker.
 func (b *Broker) Pid() int { return b.process.pid() }
 
@@ -167,11 +179,7 @@ func (b *Broker) Restart(props map[string]string) {
 	}
 	maps.Copy(merged, props)
 	b.options.Props = merged
-	err := b.start()
-	for try := 0; try < 5 && err != nil && strings.Contains(err.Error(), "NodeExists"); try++ {
-		err = b.start() // the session of a killed Kafka 3.9 must expire first
-	}
-	if err != nil {
+	if err := b.startPatiently(); err != nil {
 		b.t.Fatal(err)
 	}
 }

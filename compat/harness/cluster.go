@@ -66,7 +66,7 @@ var clusterProps = map[string]string{
 	"replica.socket.timeout.ms":                "3000",
 }
 
-// kafkaProps keep a JVM small.
+// kafkaProps keep a JVM small, and patient.
 var kafkaProps = map[string]string{
 	"num.network.threads":               "2",
 	"num.io.threads":                    "4",
@@ -74,6 +74,8 @@ var kafkaProps = map[string]string{
 	"log.cleaner.dedupe.buffer.size":    "8388608",
 	"log.cleaner.io.buffer.size":        "65536",
 	"num.recovery.threads.per.data.dir": "1",
+	// While it starts on a busy machine it stands still for seconds, and if its session runs out then, it ends or is never ready.
+	"zookeeper.session.timeout.ms": "12000",
 }
 
 // StartCluster starts a cluster that ends with the test.
@@ -117,7 +119,7 @@ func newCluster(dir string, o ClusterOptions) (*Cluster, error) {
 	errs := make([]error, len(c.Brokers))
 	var all sync.WaitGroup
 	for i, b := range c.Brokers {
-		all.Go(func() { errs[i] = b.start() })
+		all.Go(func() { errs[i] = b.startPatiently() })
 	}
 	all.Wait()
 	return c, errors.Join(errs...)
@@ -304,12 +306,7 @@ func (c *Cluster) restart(ids ...int) error {
 	var all sync.WaitGroup
 	for i, id := range ids {
 		all.Go(func() {
-			b := c.Broker(id)
-			err := b.start()
-			for try := 0; try < 5 && err != nil && strings.Contains(err.Error(), "NodeExists"); try++ {
-				err = b.start() // the session of a killed Kafka 3.9 must expire first
-			}
-			errs[i] = err
+			errs[i] = c.Broker(id).startPatiently()
 		})
 	}
 	all.Wait()
