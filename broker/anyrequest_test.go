@@ -40,6 +40,28 @@ func TestAnyRequest(t *testing.T) {
 	}
 }
 
+// TestAnyRequestToAMember does the same with a broker of a cluster on ZooKeeper, which also takes the orders of controllers.
+func TestAnyRequestToAMember(t *testing.T) {
+	for seed := range uint64(4) {
+		synctest.Test(t, func(t *testing.T) {
+			cluster := newCluster(t)
+			b := cluster.start(1, "offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1",
+				"transaction.state.log.min.isr=1", "transaction.state.log.num.partitions=2", "controlled.shutdown.max.retries=1")
+			cl := cluster.client()
+			createTopic(t, cl, "t", 2, nil)
+			cl.Close()
+			c := &chaos{t: t, b: b, r: rand.New(rand.NewPCG(seed, 11)), seed: seed}
+			entries := api.NewTable(false).Entries()
+			for range 1500 {
+				e := entries[c.r.IntN(len(entries))]
+				v := e.Served(false)
+				c.exchange(e.Key, v.Min+int16(c.r.IntN(int(v.Max-v.Min)+1)))
+			}
+			c.close()
+		})
+	}
+}
+
 // chaos is a client without sense.
 type chaos struct {
 	t    *testing.T
@@ -116,7 +138,8 @@ func (c *chaos) read() (corr int32, body []byte, err error) {
 const headerSize = frame.LengthSize + 8 + 2 + len("chaos")
 
 func (c *chaos) mutilate(raw []byte) []byte {
-	head, b := raw[:headerSize:headerSize], bytes.Clone(raw[headerSize:])
+	n := min(headerSize, len(raw)) // ControlledShutdown v0 names no client
+	head, b := raw[:n:n], bytes.Clone(raw[n:])
 	for range 1 + c.r.IntN(3) {
 		if len(b) == 0 {
 			break
@@ -143,7 +166,7 @@ func (c *chaos) mutilate(raw []byte) []byte {
 }
 
 var (
-	chaosWords = []string{"", "t", "t", "u", "a.b", "a_b", "g", "1", ".", "a b", "\xff", "range", "consumer", "retention.ms", "compact"}
+	chaosWords = []string{"", "../u", "..", "__consumer_offsets", "t", "t", "u", "a.b", "a_b", "g", "1", ".", "a b", "\xff", "range", "consumer", "retention.ms", "compact"}
 	chaosInts  = []int64{0, 0, 1, 1, 2, 3, 9, -1, -1, -2, 1000, 1<<31 - 1, -1 << 31, 1<<63 - 1, -1 << 63}
 )
 
@@ -179,11 +202,17 @@ func (c *chaos) fill(v reflect.Value, name string) {
 			v.SetString(string(bytes.Repeat([]byte("x"), c.r.IntN(1<<15))))
 		}
 	case reflect.Bool:
-		v.SetBool(c.r.IntN(2) == 0)
+		v.SetBool(c.r.IntN(2) == 0 && name != "IsKRaftController")
 	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		n := chaosInts[c.r.IntN(len(chaosInts))]
 		if bytes.HasSuffix([]byte(name), []byte("Millis")) || name == "NumPartitions" || name == "Count" {
 			n = int64(c.r.IntN(20)) - 2
+		}
+		if name == "ControllerEpoch" {
+			n = 5 // an order of a later one would be the last
+		}
+		if name == "BrokerEpoch" && c.r.IntN(4) > 0 {
+			n = -1
 		}
 		v.SetInt(n)
 	case reflect.Uint8:

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/gregor-broker/gregor/broker/metadata"
@@ -21,8 +22,9 @@ const (
 // answer «that does not exist» meanwhile makes producers give their records up.
 func (b *Broker) awaitMetadata(ctx context.Context) error {
 	began := b.clock.Monotonic()
+	whole := map[string]int{}
 	for {
-		missing, err := b.missingMetadata(ctx)
+		missing, err := b.missingMetadata(ctx, whole)
 		switch known := b.services.Metadata.Image().Broker(b.services.BrokerID) != nil; {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -39,11 +41,11 @@ func (b *Broker) awaitMetadata(ctx context.Context) error {
 }
 
 // missingMetadata waits for a while until the metadata has this broker and every partition; it returns the topics that it does not
-// know whole then.
-func (b *Broker) missingMetadata(ctx context.Context) ([]string, error) {
+// know whole then, and leaves the others in whole, with how many partitions they have: their nodes need not be read again.
+func (b *Broker) missingMetadata(ctx context.Context, whole map[string]int) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, metadataLook)
 	defer cancel()
-	topics, err := controller.TopicPartitions(ctx, b.store)
+	topics, err := controller.TopicPartitions(ctx, b.store, whole)
 	if err != nil {
 		<-ctx.Done() // not to ask in a tight circle
 		return nil, err
@@ -62,5 +64,10 @@ func (b *Broker) missingMetadata(ctx context.Context) ([]string, error) {
 		}
 		return len(missing) == 0 && i.Broker(b.services.BrokerID) != nil
 	})
+	clear(whole)
+	maps.Copy(whole, topics)
+	for _, name := range missing {
+		delete(whole, name)
+	}
 	return missing, err
 }

@@ -165,8 +165,15 @@ func (p *simProc) onLeader(tp log.TopicPartition, epoch int32, leads bool) {
 	}
 }
 
-// obey carries out an order as broker/api does.
-func (p *simProc) obey(request kmsg.Request) kmsg.Response {
+// obey carries out an order that came on a connection, 0 if it is its own. nil: it was given up.
+func (p *simProc) obey(order controller.Send, connection uint64) kmsg.Response {
+	answer := p.carryOut(order.Request, connection)
+	p.w.facts.obeys(p, order, answer)
+	return answer
+}
+
+// carryOut is what broker/api does.
+func (p *simProc) carryOut(request kmsg.Request, connection uint64) kmsg.Response {
 	response := request.ResponseKind()
 	switch r := request.(type) {
 	case *kmsg.LeaderAndISRRequest:
@@ -174,7 +181,10 @@ func (p *simProc) obey(request kmsg.Request) kmsg.Response {
 			response.(*kmsg.LeaderAndISRResponse).ErrorCode = kerr.StaleBrokerEpoch.Code
 			return response
 		}
-		answer := p.replicas.LeaderAndISR(r)
+		answer := p.replicas.LeaderAndISR(r, connection)
+		if answer == nil {
+			return nil
+		}
 		p.w.sayOrders(p, r, answer)
 		p.noteEpochs(r, answer)
 		return answer
@@ -183,7 +193,7 @@ func (p *simProc) obey(request kmsg.Request) kmsg.Response {
 			response.(*kmsg.UpdateMetadataResponse).ErrorCode = kerr.StaleBrokerEpoch.Code
 			return response
 		}
-		return p.replicas.UpdateMetadata(r, func() {
+		answer := p.replicas.UpdateMetadata(r, connection, func() {
 			if p.image.Registered(r.BrokerEpoch) {
 				p.after(10*time.Second, "sweep", func() { p.image.Sweep(r.BrokerEpoch) })
 			}
@@ -194,13 +204,20 @@ func (p *simProc) obey(request kmsg.Request) kmsg.Response {
 			}
 			p.w.say("%d is told by %d (%d) that %v live", p.id, r.ControllerID, r.ControllerEpoch, live)
 		})
+		if answer == nil {
+			return nil
+		}
+		return answer
 	case *kmsg.StopReplicaRequest:
 		if p.stale(r.BrokerEpoch) {
 			response.(*kmsg.StopReplicaResponse).ErrorCode = kerr.StaleBrokerEpoch.Code
 			return response
 		}
 		p.w.say("%d is ordered by %d (%d) to stop %+v", p.id, r.ControllerID, r.ControllerEpoch, r.Topics)
-		return p.replicas.StopReplica(r)
+		if answer := p.replicas.StopReplica(r, connection); answer != nil {
+			return answer
+		}
+		return nil
 	}
 	if r, ok := request.(*kmsg.DescribeLogDirsRequest); ok {
 		return (&api.Services{Replicas: p.replicas}).DescribeLogDirs(r)
@@ -413,7 +430,7 @@ func (c *simControl) do(a controller.Action) {
 	case controller.Send:
 		o := c.orders[a.Broker]
 		if o == nil {
-			o = &simOrders{control: c, to: a.Broker, peer: &simPeer{proc: p, id: a.Broker, once: true}}
+			o = &simOrders{control: c, to: a.Broker, peer: &simPeer{proc: p, id: a.Broker}}
 			c.orders[a.Broker] = o
 		}
 		o.queue = append(o.queue, a)
@@ -512,11 +529,16 @@ func (o *simOrders) send(failures int) {
 		}
 	}
 	if o.to == p.id {
-		p.after(0, "order to self", func() { answered(p.obey(s.Request), nil) })
+		p.after(0, "order to self", func() { answered(p.obey(s, 0), nil) })
 		return
 	}
+	number := o.peer.connection().number
 	o.peer.call(simRequestTimeout, func(to *simProc, reply func(any)) {
-		to.after(to.w.mostlyShort(8*time.Millisecond), "order", func() { reply(to.obey(s.Request)) })
+		to.after(to.w.mostlyShort(8*time.Millisecond), "order", func() {
+			if answer := to.obey(s, number); answer != nil {
+				reply(answer)
+			}
+		})
 	}, answered)
 }
 

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/gregor-broker/gregor/broker/replica"
+	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/store/storetest"
 	"github.com/gregor-broker/gregor/controller/znode"
@@ -52,6 +55,8 @@ type simFacts struct {
 	leader    map[simEpoch]int32           // by whoever took the role
 	elected   map[simEpoch]int32           // by the store
 	acking    map[simEpoch]int32           // who has acknowledged a record of the epoch
+	obeyed    map[simReign]uint64          // the last order that was carried out
+	late      int                          // orders that were not, as they had been repeated
 	sent      int
 	acked     int
 	read      int
@@ -64,10 +69,17 @@ type simEpoch struct {
 	epoch int32
 }
 
+// simReign is a controller as one process obeys it.
+type simReign struct {
+	proc  *simProc
+	epoch int32
+}
+
 func (f *simFacts) begin(w *simWorld) {
 	*f = simFacts{
 		w: w, committed: map[log.TopicPartition][]simRecord{}, state: map[log.TopicPartition]znode.State{}, leader: map[simEpoch]int32{},
 		trimmed: map[log.TopicPartition]int64{}, where: map[string]int64{}, elected: map[simEpoch]int32{}, acking: map[simEpoch]int32{},
+		obeyed: map[simReign]uint64{},
 	}
 }
 
@@ -90,6 +102,32 @@ func (f *simFacts) leads(p *simProc, tp log.TopicPartition, epoch int32) {
 	if tp != simChurn { // whose epochs begin anew with each topic
 		f.only(f.leader, tp, epoch, p.id, "lead")
 	}
+}
+
+// obeys: a process carries a controller's orders out in the order in which they were given.
+func (f *simFacts) obeys(p *simProc, order controller.Send, answer kmsg.Response) {
+	reign := simReign{proc: p}
+	var refused int16
+	switch answer := answer.(type) {
+	case nil:
+		f.late++
+		return
+	case *kmsg.LeaderAndISRResponse:
+		reign.epoch, refused = order.Request.(*kmsg.LeaderAndISRRequest).ControllerEpoch, answer.ErrorCode
+	case *kmsg.UpdateMetadataResponse:
+		reign.epoch, refused = order.Request.(*kmsg.UpdateMetadataRequest).ControllerEpoch, answer.ErrorCode
+	case *kmsg.StopReplicaResponse:
+		reign.epoch, refused = order.Request.(*kmsg.StopReplicaRequest).ControllerEpoch, answer.ErrorCode
+	default:
+		return // a question
+	}
+	if refused != 0 {
+		return
+	}
+	if order.ID < f.obeyed[reign] {
+		f.wrong("%d carries out order %d of epoch %d after %d", p.id, order.ID, reign.epoch, f.obeyed[reign])
+	}
+	f.obeyed[reign] = order.ID
 }
 
 // states looks at the partitions' states after a commit.

@@ -41,6 +41,7 @@ func (p *simPipe) pump() {
 
 // simConn is a connection from one process to another: messages of one connection stay in order, those of two do not.
 type simConn struct {
+	number      uint64 // grows from one connection to the next
 	from, to    *simProc
 	there, back simPipe
 	broken      bool // given up by the sender
@@ -52,9 +53,6 @@ type simPeer struct {
 	proc *simProc
 	id   int32
 	conn *simConn
-	// once: what was given up does not arrive after it has been repeated. That holds for a controller's orders, which the protocol
-	// does not number; those of one that has been deposed arrive late all the same.
-	once bool
 }
 
 func (p *simPeer) connection() *simConn {
@@ -63,8 +61,9 @@ func (p *simPeer) connection() *simConn {
 		return c
 	}
 	w := p.proc.w
+	w.conns++
 	p.conn = &simConn{
-		from: p.proc, to: to,
+		number: w.conns, from: p.proc, to: to,
 		there: simPipe{w: w, link: simLink{p.proc.id, p.id}}, back: simPipe{w: w, link: simLink{p.id, p.proc.id}},
 	}
 	return p.conn
@@ -80,7 +79,7 @@ func (p *simPeer) call(limit time.Duration, serve func(to *simProc, reply func(a
 		}
 		over = true
 		if err != nil && !c.broken {
-			c.broken, c.late = true, c.from.w.rand.IntN(2) == 0 && !p.once
+			c.broken, c.late = true, c.from.w.rand.IntN(2) == 0
 		}
 		done(answer, err)
 	}

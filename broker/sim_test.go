@@ -34,11 +34,12 @@ func TestClusterSimulation(t *testing.T) {
 		}
 		first, count = n, 1
 	}
-	var acked, read, epochs, cuts int
+	var acked, read, epochs, cuts, late int
 	for seed := first; seed < first+count; seed++ {
 		ok := t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			w := simulate(t, seed, simTrouble)
 			acked, read, epochs, cuts = acked+w.facts.acked, read+w.facts.read, epochs+w.facts.epochs, cuts+w.facts.cuts
+			late += w.facts.late
 			if t.Failed() {
 				t.Logf("again: GREGOR_SEED=%d GREGOR_TRACE=1 go test -run 'TestClusterSimulation$' ./broker", seed)
 			}
@@ -47,7 +48,8 @@ func TestClusterSimulation(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d records acknowledged with acks=all, %d read, %d times a leader, %d truncations", acked, read, epochs, cuts)
+	t.Logf("%d records acknowledged with acks=all, %d read, %d times a leader, %d truncations, %d orders came after their repetition",
+		acked, read, epochs, cuts, late)
 	if acked < 10*int(count) || epochs < 10*int(count) {
 		t.Error("that shows little")
 	}

@@ -25,6 +25,7 @@ type simWorld struct {
 	now       time.Duration
 	queue     simQueue
 	last      uint64
+	conns     uint64 // made so far
 	store     *storetest.Fake
 	brokers   []*simBroker    // [id-1]
 	sessions  []*simControl   // with the store

@@ -26,11 +26,11 @@ func (t transport) Send(ctx context.Context, to int32, request kmsg.Request) (km
 	}
 	switch r := request.(type) {
 	case *kmsg.LeaderAndISRRequest:
-		return s.Replicas.LeaderAndISR(r), nil
+		return s.Replicas.LeaderAndISR(r, 0), nil
 	case *kmsg.StopReplicaRequest:
-		return s.Replicas.StopReplica(r), nil
+		return s.Replicas.StopReplica(r, 0), nil
 	case *kmsg.UpdateMetadataRequest:
-		return s.UpdateMetadata(r), nil
+		return s.UpdateMetadata(r, 0), nil
 	case *kmsg.DescribeLogDirsRequest:
 		return s.DescribeLogDirs(r), nil
 	}

@@ -83,11 +83,12 @@ func BenchmarkFailures10000Partitions(b *testing.B) {
 		specs[i] += ":1:3"
 	}
 	n.mustCreate(specs...)
+	n.waitFor(func(m *Machine) bool { return len(m.pending) == 0 }) // also what it does some seconds later
 	for b.Loop() {
 		third.Close()
-		n.waitFor(func(m *Machine) bool { return len(m.reign.brokers) == 2 && m.quiet() })
+		n.waitFor(func(m *Machine) bool { return len(m.reign.brokers) == 2 && n.quiet(m) })
 		third = register(3)
-		n.waitFor(func(m *Machine) bool { return len(m.reign.brokers) == 3 && m.quiet() })
+		n.waitFor(func(m *Machine) bool { return len(m.reign.brokers) == 3 && n.quiet(m) })
 	}
 }
 
@@ -112,15 +113,20 @@ func BenchmarkTakeover10000Partitions(b *testing.B) {
 		specs[i] += ":1:3"
 	}
 	n.mustCreate(specs...)
-	nodes := []*node{n, other}
+	nodes, former := []*node{n, other}, int32(1) // epoch of the last reign
 	for b.Loop() {
 		if _, err := third.Commit(b.Context(), store.Delete(znode.ControllerPath, store.AnyVersion)); err != nil {
 			b.Fatal(err)
 		}
-		led := func(m *Machine) bool { return m.reign != nil && m.reign.loaded && m.quiet() }
 		for active := false; !active; {
 			for _, n := range nodes {
-				active = active || n.says(led)
+				active = active || n.says(func(m *Machine) bool {
+					if m.reign == nil || m.reign.epoch == former || !m.reign.loaded || !n.quiet(m) {
+						return false
+					}
+					former = m.reign.epoch
+					return true
+				})
 			}
 		}
 	}
@@ -142,5 +148,13 @@ func (n *node) says(ok func(*Machine) bool) bool {
 	return <-c
 }
 
-// quiet says that no commit and no order is under way.
-func (m *Machine) quiet() bool { return len(m.pending) == 0 }
+// quiet says that the machine, which is the node's, waits for no commit, no reading and no order: only for time to pass. Only requests may
+// call it.
+func (n *node) quiet(m *Machine) bool {
+	for id := range m.pending {
+		if n.driver.timers[id] == nil {
+			return false
+		}
+	}
+	return m.reign == nil || m.reign.orders.empty()
+}

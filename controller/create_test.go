@@ -162,6 +162,8 @@ func TestNextState(t *testing.T) {
 		{"all in-sync replicas fail", []int32{2, 1}, []int32{1, 2}, 2, 5, []int32{1, 2}, true, false, "-1 8 [1 2]"},
 		{"offline stays", []int32{2, 1}, []int32{2}, -1, 5, []int32{2}, true, false, ""},
 		{"offline comes back", []int32{2, 1}, []int32{2}, -1, 5, nil, false, false, "2 8 [2]"},
+		{"the leader was not in sync, as somebody wrote", []int32{2, 1}, []int32{1, 9}, 2, 5, nil, true, false, "1 8 [1 9]"},
+		{"nor is anybody else", []int32{2, 1}, []int32{}, 2, 5, nil, true, false, "-1 8 []"},
 		{"all dead, unclean", []int32{2}, []int32{2}, -1, 5, []int32{2}, false, true, ""},
 	} {
 		p := &partition{replicas: c.replicas, isr: c.isr, leader: c.leader, leaderEpoch: 7, version: c.version}

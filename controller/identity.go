@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/znode"
@@ -53,24 +52,31 @@ func GenerateBrokerID(ctx context.Context, s store.Store, reserved int32) (int32
 }
 
 // TopicPartitions returns how many partitions each topic has of the cluster in s, without topics that are being deleted or
-// whose node cannot be read.
-func TopicPartitions(ctx context.Context, s store.Store) (map[string]int, error) {
+// whose node cannot be read. The nodes of topics in known are not read again: for these it returns what is there.
+func TopicPartitions(ctx context.Context, s store.Store, known map[string]int) (map[string]int, error) {
 	nodes, err := s.Read(ctx, store.Req{Path: znode.DeleteTopicsPath, Kind: store.Children},
 		store.Req{Path: znode.TopicsPath, Kind: store.Children})
 	if err != nil {
 		return nil, err
 	}
-	names := slices.DeleteFunc(nodes[1].Children, func(name string) bool { return slices.Contains(nodes[0].Children, name) })
-	paths := make([]string, len(names))
-	for i, name := range names {
-		paths[i] = znode.TopicPath(name)
+	marked := make(map[string]bool, len(nodes[0].Children))
+	for _, name := range nodes[0].Children {
+		marked[name] = true
 	}
-	topics := make(map[string]int, len(names))
+	topics := make(map[string]int, len(nodes[1].Children))
+	var names, paths []string
+	for _, name := range nodes[1].Children {
+		if n, ok := known[name]; ok && !marked[name] {
+			topics[name] = n
+		} else if !marked[name] {
+			names, paths = append(names, name), append(paths, znode.TopicPath(name))
+		}
+	}
 	if nodes, err = s.Read(ctx, datas(paths...)...); err != nil {
 		return nil, err
 	}
 	for i, n := range nodes {
-		if t, err := znode.DecodeTopic(n.Data); n.Exists && err == nil {
+		if t, err := znode.DecodeTopic(n.Data); n.Exists && err == nil && ValidTopicName(names[i]) == nil {
 			topics[names[i]] = len(t.Replicas)
 		}
 	}

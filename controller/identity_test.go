@@ -1,6 +1,9 @@
 package controller
 
 import (
+	"context"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/gregor-broker/gregor/controller/store"
@@ -49,8 +52,48 @@ func TestTopicPartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := TopicPartitions(t.Context(), s)
+	got, err := TopicPartitions(t.Context(), s, nil)
 	if err != nil || len(got) != 1 || got["t"] != 2 {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// readsOf counts the reads of nodes.
+type readsOf struct {
+	store.Store
+	paths []string
+}
+
+func (r *readsOf) Read(ctx context.Context, reqs ...store.Req) ([]store.Node, error) {
+	for _, q := range reqs {
+		if q.Kind == store.Data {
+			r.paths = append(r.paths, q.Path)
+		}
+	}
+	return r.Store.Read(ctx, reqs...)
+}
+
+// TestTopicPartitionsReadsOnlyWhatIsNew: of topics that are known already no node is read, whether they are still there or not.
+func TestTopicPartitionsReadsOnlyWhatIsNew(t *testing.T) {
+	s := &readsOf{Store: storetest.NewFake(clock.System).Client()}
+	for _, path := range znode.Persistent() {
+		if _, err := s.Commit(t.Context(), store.Create(path, nil, store.Persistent)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, data := range map[string][]byte{
+		znode.TopicPath("known"): nil, znode.TopicPath("marked"): nil, znode.DeleteTopicPath("marked"): nil,
+		znode.TopicPath("new"): znode.Topic{Replicas: [][]int32{{1}}}.Encode(),
+	} {
+		if _, err := s.Commit(t.Context(), store.Create(path, data, store.Persistent)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := TopicPartitions(t.Context(), s, map[string]int{"known": 7, "marked": 7, "gone": 7})
+	if want := map[string]int{"known": 7, "new": 1}; err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+	if want := []string{znode.TopicPath("new")}; !slices.Equal(s.paths, want) {
+		t.Errorf("nodes read: %v, want %v", s.paths, want)
 	}
 }

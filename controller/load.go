@@ -44,6 +44,9 @@ func (m *Machine) decodeTopics(nodes []store.Node) []*topic {
 			continue
 		}
 		z, err := znode.DecodeTopic(n.Data)
+		if err == nil {
+			err = ValidTopicName(path.Base(n.Path))
+		}
 		if err != nil {
 			m.log.Error("a topic in the metadata store cannot be read; it is left alone", zap.String("path", n.Path), zap.Error(err))
 			continue

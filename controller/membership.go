@@ -264,6 +264,8 @@ func (m *Machine) stand(n store.Node) {
 	old, err := znode.DecodeControllerEpoch(n.Data)
 	if err != nil {
 		m.fail(fmt.Errorf("%s in the metadata store: %w", znode.ControllerEpochPath, err))
+		m.log.Error("nobody can be elected; trying again", zap.String("path", znode.ControllerEpochPath), zap.Error(err))
+		m.after(inSession, retryDelay, m.elect)
 		return
 	}
 	epoch := old + 1

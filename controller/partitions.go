@@ -84,7 +84,7 @@ func nextState(p *partition, v view, shrink bool, unclean func() bool) (znode.St
 		}
 		return znode.State{Leader: isr[0], ISR: isr}, true
 	}
-	leads := p.leader >= 0 && v.serves(p.leader)
+	leads := v.serves(p.leader) && slices.Contains(p.isr, p.leader) // one that was not in sync was not made leader by a controller
 	isr := only(p.isr, func(id int32) bool { return v.live(id) || leads && id == p.leader })
 	next := p.state()
 	next.LeaderEpoch++

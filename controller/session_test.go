@@ -4,9 +4,11 @@ import (
 	"context"
 	"testing"
 
+	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/store/storetest"
 	"github.com/gregor-broker/gregor/controller/znode"
 	"github.com/gregor-broker/gregor/wire/clock"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -40,6 +42,57 @@ func TestExpiredSession(t *testing.T) {
 	if n.data(znode.ControllerEpochPath) != "2" {
 		t.Error("the controller epoch did not rise")
 	}
+}
+
+// TestUnreadableEpoch: as long as nobody can read the controller epoch nobody is elected; as soon as it is mended somebody is.
+func TestUnreadableEpoch(t *testing.T) {
+	client := storetest.NewFake(clock.System).Client()
+	active := make(chan int32, 10)
+	n := start(t, client, func(o *Options) { o.Observer = electionObserver{o.Transport.(*replicaServer), active} })
+	n.mustCreate("a")
+	<-active
+	write := func(ops ...store.Op) {
+		t.Helper()
+		if _, err := client.Commit(t.Context(), ops...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(store.Set(znode.ControllerEpochPath, []byte("rubbish"), store.AnyVersion), store.Delete(znode.ControllerPath, store.AnyVersion))
+	if id := <-active; id != -1 {
+		t.Fatalf("active controller %d", id)
+	}
+	write(store.Set(znode.ControllerEpochPath, []byte("41"), store.AnyVersion))
+	if id := <-active; id != 1 || n.data(znode.ControllerEpochPath) != "42" {
+		t.Errorf("active controller %d of epoch %s", id, n.data(znode.ControllerEpochPath))
+	}
+	n.mustCreate("b")
+}
+
+// TestNodesThatAreNoTopics: what somebody wrote by hand below /brokers/topics and is no topic is left alone, at the time and at the next
+// election; the topics beside it are served.
+func TestNodesThatAreNoTopics(t *testing.T) {
+	client := storetest.NewFake(clock.System).Client()
+	n := start(t, client, func(o *Options) { o.Settings.AutoLeaderRebalance = true })
+	n.mustCreate("good:1:1")
+	for name, data := range map[string]string{
+		"empty": `{"partitions":{"0":[]},"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","version":3}`,
+		"none":  `{"partitions":{},"topic_id":"AAAAAAAAAAAAAAAAAAAAAg","version":3}`,
+		"a b":   `{"partitions":{"0":[1]},"topic_id":"AAAAAAAAAAAAAAAAAAAAAw","version":3}`,
+	} {
+		if _, err := client.Commit(t.Context(), store.Create(znode.TopicPath(name), []byte(data), store.Persistent)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.stop()
+	n = start(t, client, func(o *Options) { o.Settings.AutoLeaderRebalance = true })
+	for _, name := range []string{"empty", "none", "a b"} {
+		r := kmsg.NewPtrCreatePartitionsRequest()
+		r.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: name, Count: 3}}
+		if code := ask(n.CreatePartitions, r).Topics[0].ErrorCode; code != kerr.UnknownTopicOrPartition.Code {
+			t.Errorf("%q can be grown: %d", name, code)
+		}
+	}
+	n.mustCreate("better:1:1")
 }
 
 // network carries orders to several brokers.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -30,6 +31,7 @@ type creation struct {
 	log   *Log
 	files []string // made, and to be synced
 	err   error
+	tried []*dir // where it failed
 }
 
 // Create makes logs; when it returns, those without an error are durable. One that exists with the same topic id, or
@@ -52,21 +54,70 @@ func (m *Manager) Create(news []New) []error {
 		if seen[n.TopicPartition] {
 			continue
 		}
-		seen[n.TopicPartition] = true
-		least := 0
-		for k := range count {
-			if count[k] < count[least] {
-				least = k
-			}
+		if !fit(n.TopicPartition) {
+			errs[i] = fmt.Errorf("%q: %w", n.Topic, ErrName)
+			continue
 		}
-		count[least]++
-		list = append(list, &creation{New: n, index: i, d: m.dirs[least]})
+		seen[n.TopicPartition] = true
+		if c := (&creation{New: n, index: i}); m.choose(c, count) {
+			list = append(list, c)
+		} else {
+			errs[i] = fmt.Errorf("%s: every log directory has failed: %w", n.TopicPartition, ErrStorage)
+		}
 	}
 	m.createAll(list)
+	for again := m.elsewhere(list, count); len(again) > 0; again = m.elsewhere(again, count) {
+		m.createAll(again)
+	}
 	for _, c := range list {
 		errs[c.index] = c.err
 	}
 	return errs
+}
+
+// choose gives a creation the directory with the fewest logs, of those that have not failed and where it has not been tried; false if
+// there is none.
+func (m *Manager) choose(c *creation, count []int) bool {
+	least := -1
+	for i, d := range m.dirs {
+		if !d.retired.Load() && !slices.Contains(c.tried, d) && (least < 0 || count[i] < count[least]) {
+			least = i
+		}
+	}
+	if least < 0 {
+		return false
+	}
+	count[least]++
+	c.d = m.dirs[least]
+	return true
+}
+
+// elsewhere returns the creations that failed in one directory and may succeed in another (LogManager.getOrCreateLog).
+func (m *Manager) elsewhere(list []*creation, count []int) []*creation {
+	var again []*creation
+	for _, c := range list {
+		failed := c.d
+		// What is left of it would stand in two directories.
+		if !errors.Is(c.err, ErrStorage) || failed.fs.RemoveAll(failed.path+"/"+c.TopicPartition.String()) != nil {
+			continue
+		}
+		if c.tried = append(c.tried, failed); m.choose(c, count) {
+			m.o.Logger.Error("a partition could not be created in a log directory; another one is tried", zap.String("topic", c.Topic),
+				zap.Int32("partition", c.Partition), zap.String("dir", failed.path), zap.Error(c.err))
+			c.err, c.files = nil, nil
+			again = append(again, c)
+		}
+	}
+	return again
+}
+
+// Retire has nothing created in a directory any more: it has failed.
+func (m *Manager) Retire(path string) {
+	for _, d := range m.dirs {
+		if d.path == path {
+			d.retired.Store(true)
+		}
+	}
 }
 
 // createAll makes the files of list, syncs them, and shows the logs.

@@ -29,6 +29,8 @@ type dir struct {
 
 	// failed is set when something may not be on disk as it should: the clean-shutdown marker is withheld.
 	failed atomic.Bool
+	// retired is set when nothing is to be created here any more.
+	retired atomic.Bool
 	// What the checkpoints have to be written for.
 	recoveryChanged, hwChanged, startChanged flag
 

@@ -139,6 +139,84 @@ func TestSeveralDirectories(t *testing.T) {
 	}
 }
 
+// TestCreateElsewhere: where one directory fails, be it known or not, new logs go to another, and are nowhere else.
+func TestCreateElsewhere(t *testing.T) {
+	for _, op := range []vfs.Op{vfs.OpMkdir, vfs.OpCreate, vfs.OpSyncDir} {
+		e := newEnv(t)
+		faulty := vfs.NewFaulty(e.fs)
+		e.o.FS, e.o.Dirs = faulty, []string{"/a", "/b", "/c"}
+		m, err := OpenManager(context.Background(), e.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		news := func(topic string) (list []New) {
+			for p := range int32(6) {
+				list = append(list, New{TopicPartition: TopicPartition{Topic: topic, Partition: p}, TopicID: TopicID{9}})
+			}
+			return list
+		}
+		faulty.Before(func(c vfs.Call) (int, error) {
+			if c.Op == op && strings.HasPrefix(c.Name, "/a/") {
+				return 0, errors.New("bad disk")
+			}
+			return c.Size, nil
+		})
+		for _, err := range m.Create(news("t")) {
+			if err != nil {
+				t.Errorf("%s: %v", op, err)
+			}
+		}
+		m.Retire("/b")
+		for _, err := range m.Create(news("u")) {
+			if err != nil {
+				t.Errorf("%s: %v", op, err)
+			}
+		}
+		var count []int
+		for _, d := range m.Dirs() {
+			count = append(count, d.Partitions)
+		}
+		if !slices.Equal(count, []int{0, 3, 9}) {
+			t.Errorf("%s: partitions per directory %v", op, count)
+		}
+		m.Retire("/c")
+		if err := m.Create([]New{{TopicPartition: TopicPartition{Topic: "v"}, TopicID: TopicID{9}}})[0]; !errors.Is(err, ErrStorage) {
+			t.Errorf("%s: with one bad disk left: %v", op, err)
+		}
+		m.Retire("/a")
+		if err := m.Create([]New{{TopicPartition: TopicPartition{Topic: "v"}, TopicID: TopicID{9}}})[0]; !errors.Is(err, ErrStorage) {
+			t.Errorf("%s: with no disk left: %v", op, err)
+		}
+		faulty.Before(nil)
+		if err := m.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if m, err = OpenManager(context.Background(), e.o); err != nil {
+			t.Fatalf("%s: %v", op, err)
+		}
+		if len(m.All()) < 12 {
+			t.Errorf("%s: %d logs after a restart", op, len(m.All()))
+		}
+		if err := m.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNamesThatLeadElsewhere: no log is made for a partition whose name is no directory's, or that no checkpoint could name.
+func TestNamesThatLeadElsewhere(t *testing.T) {
+	e := newEnv(t).open()
+	for _, tp := range []TopicPartition{{Topic: ""}, {Topic: "../t"}, {Topic: "a/b"}, {Topic: "a b"}, {Topic: "a\nb"}, {Topic: "ä"}, {Topic: "a\x00"},
+		{Topic: strings.Repeat("x", 250)}, {Topic: "t", Partition: -1}} {
+		if err := e.m.Create([]New{{TopicPartition: tp}})[0]; !errors.Is(err, kerr.InvalidTopicException) {
+			t.Errorf("%v: %v", tp, err)
+		}
+	}
+	if n := len(e.m.All()); n != 0 {
+		t.Errorf("%d logs", n)
+	}
+}
+
 func TestSamePartitionInTwoDirectoriesIsFatal(t *testing.T) {
 	e := newEnv(t)
 	e.o.Dirs = []string{"/a", "/b"}

@@ -4,7 +4,20 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"strconv"
+	"strings"
 )
+
+// maxTopicBytes is the longest topic name (org.apache.kafka.common.internals.Topic).
+const maxTopicBytes = 249
+
+// fit says whether a partition can have a directory and lines in the checkpoints: whoever gives orders is believed in much, but not in a
+// name that leads elsewhere, or that no start could read again.
+func fit(tp TopicPartition) bool {
+	other := func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-')
+	}
+	return tp.Topic != "" && len(tp.Topic) <= maxTopicBytes && !strings.ContainsFunc(tp.Topic, other) && tp.Partition >= 0
+}
 
 // maxNameBytes is the longest name that file systems take.
 const maxNameBytes = 255

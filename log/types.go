@@ -40,6 +40,7 @@ var (
 	ErrOldEpoch            = errcode.New(kerr.NotLeaderForPartition, "a leader of an older epoch must not write")
 	ErrCorrupt             = errcode.New(kerr.CorruptMessage, "the records are corrupt")
 	ErrUnknownPartition    = errcode.New(kerr.UnknownTopicOrPartition, "the log does not exist")
+	ErrName                = errcode.New(kerr.InvalidTopicException, "no directory can have this name")
 )
 
 // Isolation says how far a read may go.

@@ -3,6 +3,7 @@ package wire
 import (
 	"net/netip"
 	"sync/atomic"
+	"unique"
 
 	"go.uber.org/zap"
 
@@ -22,7 +23,8 @@ type Conn struct {
 	Value any
 
 	server        *Server
-	listener      string
+	number        uint64
+	listener      unique.Handle[string]
 	remote, local netip.AddrPort
 	port          session.Port
 	dead          atomic.Bool
@@ -43,8 +45,11 @@ type Conn struct {
 // ID names the connection.
 func (c *Conn) ID() ConnID { return c.port.ID() }
 
+// Number counts the connections of a process from 1, in the order in which each listener accepted them.
+func (c *Conn) Number() uint64 { return c.number }
+
 // Listener is the name of the listener that accepted the connection.
-func (c *Conn) Listener() string { return c.listener }
+func (c *Conn) Listener() string { return c.listener.Value() }
 
 // RemoteAddr is the client's address; a made up one for in-memory pipes.
 func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
@@ -273,7 +278,7 @@ func (c *Conn) giveUpWaiting() {
 }
 
 func (c *Conn) fields() []zap.Field {
-	return []zap.Field{zap.Stringer("conn", c.remote), zap.String("listener", c.listener)}
+	return []zap.Field{zap.Stringer("conn", c.remote), zap.String("listener", c.Listener())}
 }
 
 // keepBody gives the request a buffer of its own, for when what it lies in is used again.

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
+	"unique"
 
 	"go.uber.org/zap"
 
@@ -38,6 +40,7 @@ type Server struct {
 	quota    *quota
 	lines    sampler
 	engine   engine
+	accepted atomic.Uint64
 
 	closing sync.Once
 	closed  error
@@ -171,7 +174,8 @@ type acceptor struct{ server *Server }
 func (a acceptor) Accept(listener string, port session.Port, remote, local netip.AddrPort) session.Peer {
 	s := a.server
 	remote = netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port())
-	c := &Conn{server: s, listener: listener, remote: remote, local: netip.AddrPortFrom(local.Addr().Unmap(), local.Port()), port: port}
+	c := &Conn{server: s, number: s.accepted.Add(1), listener: unique.Make(listener), remote: remote,
+		local: netip.AddrPortFrom(local.Addr().Unmap(), local.Port()), port: port}
 	if err := s.quota.enter(remote.Addr()); err != nil {
 		if !errors.Is(err, errStopping) {
 			s.say("refusing a connection", c, zap.Error(err))

@@ -35,9 +35,26 @@ func serveMetadata(s *Services, c *Call, request kmsg.Request) {
 		c.Reply(metadataRefused(r))
 		return
 	}
-	all := r.Topics == nil || r.Version == 0 && len(r.Topics) == 0
 	image := s.Metadata.Image()
-	response := kmsg.NewPtrMetadataResponse()
+	if shared := s.shared.find(s, c, image, r); shared != nil {
+		c.replyShared(shared)
+		return
+	}
+	response, missing := s.metadataAnswer(c, image, r)
+	if len(missing) > 0 {
+		s.replyCreating(c, response, missing)
+		return
+	}
+	if shared := s.shared.keep(s, c, image, r, response); shared != nil {
+		c.replyShared(shared)
+		return
+	}
+	c.Reply(response)
+}
+
+// metadataAnswer makes the answer from an image. missing are the topics that are not there and are to be created.
+func (s *Services) metadataAnswer(c *Call, image *metadata.Image, r *kmsg.MetadataRequest) (response *kmsg.MetadataResponse, missing []string) {
+	response = kmsg.NewPtrMetadataResponse()
 	response.ClusterID = &s.ClusterID
 	response.ControllerID = image.Controller
 	response.AuthorizedOperations = notAsked
@@ -51,16 +68,14 @@ func serveMetadata(s *Services, c *Call, request kmsg.Request) {
 			})
 		}
 	}
-	if all {
+	if r.Topics == nil || r.Version == 0 && len(r.Topics) == 0 {
 		names := image.TopicNames()
 		response.Topics = make([]kmsg.MetadataResponseTopic, 0, len(names))
 		for _, name := range names {
 			response.Topics = append(response.Topics, s.metadataOf(c, image, image.Topic(name), r))
 		}
-		c.Reply(response)
-		return
+		return response, nil
 	}
-	var missing []string
 	for _, asked := range askedTopics(r) {
 		topic, answer := find(image, asked, r.Version)
 		if topic != nil {
@@ -71,10 +86,11 @@ func serveMetadata(s *Services, c *Call, request kmsg.Request) {
 		response.Topics = append(response.Topics, answer)
 	}
 	slices.SortStableFunc(response.Topics, func(a, b kmsg.MetadataResponseTopic) int { return rankOf(a.ErrorCode) - rankOf(b.ErrorCode) })
-	if len(missing) == 0 {
-		c.Reply(response)
-		return
-	}
+	return response, missing
+}
+
+// replyCreating answers once the controller has been asked for topics that are missing.
+func (s *Services) replyCreating(c *Call, response *kmsg.MetadataResponse, missing []string) {
 	s.autoCreate(missing, func(codes map[string]int16) {
 		for i := range response.Topics {
 			t := &response.Topics[i]

@@ -23,6 +23,6 @@ func serveLeaderAndISR(s *Services, c *Call, request kmsg.Request) {
 	}
 	// A log is created with its topic's configuration, which another broker's controller does not send along.
 	s.Controller.LearnTopics(r.TopicStates, func() {
-		s.Pool(func() { c.Reply(s.Replicas.LeaderAndISR(r)) })
+		s.Pool(func() { ordered(c, s.Replicas.LeaderAndISR(r, c.request.Conn.Number())) })
 	})
 }

@@ -20,5 +20,5 @@ func serveStopReplica(s *Services, c *Call, request kmsg.Request) {
 		c.Reply(response)
 		return
 	}
-	c.Reply(s.Replicas.StopReplica(r))
+	ordered(c, s.Replicas.StopReplica(r, c.request.Conn.Number()))
 }

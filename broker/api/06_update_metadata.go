@@ -21,15 +21,15 @@ func serveUpdateMetadata(s *Services, c *Call, request kmsg.Request) {
 		c.Reply(response)
 		return
 	}
-	response := s.UpdateMetadata(r)
+	response := s.UpdateMetadata(r, c.request.Conn.Number())
 	var gone []string
 	for i := range r.TopicStates {
-		if name := r.TopicStates[i].Topic; response.ErrorCode == 0 && s.Metadata.Image().Topic(name) == nil {
+		if name := r.TopicStates[i].Topic; response != nil && response.ErrorCode == 0 && s.Metadata.Image().Topic(name) == nil {
 			gone = append(gone, name)
 		}
 	}
 	if len(gone) > 0 {
 		s.Controller.ForgetTopics(gone) // before the next order, which may bring another topic of the name
 	}
-	c.Reply(response)
+	ordered(c, response)
 }

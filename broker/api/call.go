@@ -79,7 +79,7 @@ func (c *Call) reply(r kmsg.Response) {
 
 func (c *Call) send(r kmsg.Response) {
 	if c.watcher != nil {
-		c.seen(func(f func(int16)) { codes(r, f) })
+		c.seen(each(func(f func(int16)) { codes(r, f) }))
 	}
 	buf := c.request.Buffer(smallReply)
 	buf = frame.AppendResponseHeader(buf, r.Key(), r.GetVersion(), c.request.Header.CorrelationID)
@@ -92,7 +92,7 @@ const smallReply = 256
 // replyFetch answers with r, whose files the network layer releases when they are sent.
 func (c *Call) replyFetch(r *fetchenc.Response) {
 	if c.watcher != nil {
-		c.seen(func(f func(int16)) { fetchCodes(r, f) })
+		c.seen(each(func(f func(int16)) { fetchCodes(r, f) }))
 	}
 	const headBytes = 8 // of a response header
 	var head [headBytes]byte
@@ -107,7 +107,7 @@ func (c *Call) replyFetch(r *fetchenc.Response) {
 // NoReply ends a request that has no answer (a produce with acks=0).
 func (c *Call) NoReply() {
 	if c.watcher != nil {
-		c.seen(func(func(int16)) {})
+		c.seen(func(func(int16, int64)) {})
 	}
 	if c.usage.wait > 0 {
 		c.request.Throttle(c.usage.wait)

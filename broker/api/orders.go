@@ -26,7 +26,20 @@ func (s *Services) refused(o order) int16 {
 	return 0
 }
 
-// UpdateMetadata carries out an order that may come from this broker's own controller, too.
-func (s *Services) UpdateMetadata(r *kmsg.UpdateMetadataRequest) *kmsg.UpdateMetadataResponse {
-	return s.Replicas.UpdateMetadata(r, func() { s.ApplyMetadata(r) })
+// UpdateMetadata carries out an order that may come from this broker's own controller, too; see replica.Manager.LeaderAndISR for
+// connection and for nil.
+func (s *Services) UpdateMetadata(r *kmsg.UpdateMetadataRequest, connection uint64) *kmsg.UpdateMetadataResponse {
+	return s.Replicas.UpdateMetadata(r, connection, func() { s.ApplyMetadata(r) })
+}
+
+// ordered answers an order that came on a connection with a number, or ends that connection if the controller has given the order up.
+func ordered[R any, P interface {
+	*R
+	kmsg.Response
+}](c *Call, response P) {
+	if response == nil {
+		c.Close("the controller has repeated this order on another connection")
+		return
+	}
+	c.Reply(response)
 }

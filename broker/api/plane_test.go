@@ -127,7 +127,7 @@ func (p *plane) topic(name string, partitions int) log.TopicID {
 		state.PartitionStates = append(state.PartitionStates, ps)
 	}
 	order.TopicStates = append(order.TopicStates, state)
-	for _, t := range p.services.Replicas.LeaderAndISR(order).Topics {
+	for _, t := range p.services.Replicas.LeaderAndISR(order, 0).Topics {
 		for _, ps := range t.Partitions {
 			if ps.ErrorCode != 0 {
 				p.t.Fatalf("%s-%d: error %d", name, ps.Partition, ps.ErrorCode)
@@ -180,7 +180,7 @@ func (p *plane) delete(name string, partitions int) {
 		t.PartitionStates = append(t.PartitionStates, ps)
 	}
 	stop.Topics = append(stop.Topics, t)
-	p.services.Replicas.StopReplica(stop)
+	p.services.Replicas.StopReplica(stop, 0)
 }
 
 // wireClient speaks the protocol in the open: requests go out as they are, answers are read when asked for.

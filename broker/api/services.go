@@ -65,6 +65,7 @@ type Services struct {
 	requests  atomic.Int64 // for LogRequests
 	uncreated clock.Seldom // bounds lines about internal topics that cannot be created
 	door      door
+	shared    sharedAnswers // to Metadata
 }
 
 // toldEverything is how long after its registration a broker has certainly been told of every topic.

@@ -21,7 +21,7 @@ func (c *Call) watch(s *Services) {
 
 // seen counts an answer that is about to leave, and its error codes, and writes a line where the request is one of those
 // that are logged.
-func (c *Call) seen(each func(func(code int16))) {
+func (c *Call) seen(each func(func(code int16, n int64))) {
 	s, key := c.watcher, c.request.Header.Key
 	took := s.Clock.Now().Sub(c.request.Received)
 	s.Meter.Answered(key, took)
@@ -30,11 +30,11 @@ func (c *Call) seen(each func(func(code int16))) {
 		return
 	}
 	first, failed := int16(0), false
-	each(func(code int16) {
+	each(func(code int16, n int64) {
 		if code != 0 && !failed {
 			first, failed = code, true
 		}
-		s.Meter.Code(key, code)
+		s.Meter.Code(key, code, n)
 	})
 	if log {
 		c.logRequest(took, first)
@@ -52,6 +52,11 @@ func (c *Call) logRequest(took time.Duration, code int16) {
 		fields = append(fields, zap.Error(kerr.ErrorForCode(code)))
 	}
 	c.watcher.Logger.Info("request", fields...)
+}
+
+// each hands every code of a response on, one at a time.
+func each(of func(func(int16))) func(func(int16, int64)) {
+	return func(f func(int16, int64)) { of(func(code int16) { f(code, 1) }) }
 }
 
 // codes calls f with every error code of a response. After AbstractResponse.errorCounts of Apache Kafka.

@@ -137,6 +137,9 @@ func (i *Image) applyTopic(state *kmsg.UpdateMetadataRequestTopicState) *Topic {
 		delete(i.byID, old.ID)
 	}
 	for _, p := range state.PartitionStates {
+		if p.Partition < 0 || p.Partition >= MaxPartitions {
+			continue
+		}
 		for int(p.Partition) >= len(next.Partitions) {
 			next.Partitions = append(next.Partitions, Partition{Leader: NoLeader})
 		}

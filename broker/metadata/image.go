@@ -20,6 +20,10 @@ func IsInternal(topic string) bool {
 	return topic == ConsumerOffsets || topic == TransactionState || topic == ShareGroupState
 }
 
+// MaxPartitions bounds the numbers of partitions: what is kept by number takes room up to the highest, whoever named it. The node of a
+// topic with more would be larger than ZooKeeper takes.
+const MaxPartitions = 1 << 17
+
 // NoLeader is the leader of a partition that has none.
 const NoLeader = -1
 

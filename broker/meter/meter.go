@@ -66,10 +66,10 @@ func (m *Meter) Answered(key int16, took time.Duration) {
 	t.(*Times).add(m.clock.Monotonic(), took)
 }
 
-// Code counts an error code in an answer, or 0 for none.
-func (m *Meter) Code(key, code int16) {
+// Code counts an error code, or 0 for none, that stands n times in an answer.
+func (m *Meter) Code(key, code int16, n int64) {
 	if m != nil {
-		counter(&m.errors, Failure{key, code}).Add(1)
+		counter(&m.errors, Failure{key, code}).Add(n)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestTopics(t *testing.T) {
 	var none *Meter
 	none.Produced("t", true, 1, 1, false)
 	none.Fetched("t", true, 1, false)
-	none.Code(1, 1)
+	none.Code(1, 1, 1)
 	none.Arrived(1, 1)
 	none.Answered(1, 1)
 	none.ISRChanged(1, 2)

@@ -162,7 +162,7 @@ func (k *campaign) reelect(changed bool) {
 // tellAgain is tell to one that may know already.
 func (k *campaign) tellAgain(id int32) {
 	if !k.isCut(id, 0) {
-		k.nodes[id].LeaderAndISR(k.state(id))
+		k.nodes[id].LeaderAndISR(k.state(id), 0)
 	}
 }
 

@@ -62,6 +62,7 @@ func (p *Partition) wrote(err error) error {
 
 // takeOffline ends what this broker does with the partitions in a directory, and tells about it.
 func (m *Manager) takeOffline(dir string) {
+	m.logs.Retire(dir)
 	count := m.endIn(dir)
 	left := len(m.logs.Dirs()) - int(m.failed.count.Load())
 	m.logger.Error("a log directory cannot be written: its replicas are offline until the broker starts again", zap.String("dir", dir),

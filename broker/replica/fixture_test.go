@@ -100,7 +100,7 @@ func (f *fixture) lead(topic string, id log.TopicID, n int) {
 
 func (f *fixture) mustObey(r *kmsg.LeaderAndISRRequest) {
 	f.t.Helper()
-	response := f.LeaderAndISR(r)
+	response := f.LeaderAndISR(r, 0)
 	if response.ErrorCode != 0 {
 		f.t.Fatalf("the order was refused with %d", response.ErrorCode)
 	}
@@ -129,7 +129,7 @@ func (f *fixture) stopReplicas(topic string, n int, remove bool) {
 		t.PartitionStates = append(t.PartitionStates, p)
 	}
 	r.Topics = append(r.Topics, t)
-	f.StopReplica(r)
+	f.StopReplica(r, 0)
 }
 
 // batch is a record set as a client sends it, with one record per timestamp.

@@ -134,7 +134,8 @@ type Manager struct {
 	// nothing that serves clients takes it.
 	orders struct {
 		sync.Mutex
-		controllerEpoch int32 // the largest seen: no older controller's orders are carried out
+		controllerEpoch int32  // the largest seen: no older controller's orders are carried out
+		connection      uint64 // the newest that brought orders of this epoch: what comes on older ones was given up
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
+	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/replica/fetcher"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/wire/errcode"
@@ -37,14 +38,19 @@ type change struct {
 }
 
 // LeaderAndISR carries out a controller's order that this broker lead or follow partitions, creating the logs that are
-// missing. It returns when the new leaders serve.
+// missing. It returns when the new leaders serve. connection is the number of the one that the order came on, which grows from one
+// to the next; 0 for this broker's own controller. It returns nil, and does nothing, if the controller has given the order up: then
+// that connection is to be closed.
 //
 // Errors per partition: STALE_CONTROLLER_EPOCH for a leader epoch that is not newer, INCONSISTENT_TOPIC_ID,
 // UNKNOWN_TOPIC_OR_PARTITION for a partition of which this broker is no replica, KAFKA_STORAGE_ERROR; for the whole
 // order STALE_CONTROLLER_EPOCH. After ReplicaManager.becomeLeaderOrFollower.
-func (m *Manager) LeaderAndISR(r *kmsg.LeaderAndISRRequest) *kmsg.LeaderAndISRResponse {
+func (m *Manager) LeaderAndISR(r *kmsg.LeaderAndISRRequest, connection uint64) *kmsg.LeaderAndISRResponse {
 	m.orders.Lock()
 	defer m.orders.Unlock()
+	if m.givenUp(r.ControllerID, r.ControllerEpoch, connection) {
+		return nil
+	}
 	changes := changesOf(r)
 	if m.deposed(r.ControllerID, r.ControllerEpoch) {
 		for i := range changes {
@@ -63,11 +69,14 @@ func (m *Manager) LeaderAndISR(r *kmsg.LeaderAndISRRequest) *kmsg.LeaderAndISRRe
 }
 
 // UpdateMetadata carries out a controller's order about what clients are told, which apply does. It is an order like the
-// others: it waits for the one before, and an old controller's is refused with STALE_CONTROLLER_EPOCH. After
-// ReplicaManager.maybeUpdateMetadataCache.
-func (m *Manager) UpdateMetadata(r *kmsg.UpdateMetadataRequest, apply func()) *kmsg.UpdateMetadataResponse {
+// others: it waits for the one before, and an old controller's is refused with STALE_CONTROLLER_EPOCH; nil is as with LeaderAndISR.
+// After ReplicaManager.maybeUpdateMetadataCache.
+func (m *Manager) UpdateMetadata(r *kmsg.UpdateMetadataRequest, connection uint64, apply func()) *kmsg.UpdateMetadataResponse {
 	m.orders.Lock()
 	defer m.orders.Unlock()
+	if m.givenUp(r.ControllerID, r.ControllerEpoch, connection) {
+		return nil
+	}
 	response := kmsg.NewPtrUpdateMetadataResponse()
 	response.Version = r.Version
 	if m.deposed(r.ControllerID, r.ControllerEpoch) {
@@ -103,6 +112,23 @@ func (m *Manager) deposed(controller, epoch int32) bool {
 		return true
 	}
 	m.orders.controllerEpoch = epoch
+	return false
+}
+
+// givenUp says whether an order comes on an older connection than others of the same controller did. A controller has one connection to a
+// broker, and makes another when it has given up an order on the one before, to repeat it there. If the first one came to be carried out
+// after the repetition and what followed it, it would undo that: only roles are numbered. Kafka carries it out. A controller with two
+// living connections, which 3.9's is not, would lose the older one and repeat on a new one. The caller holds orders.
+func (m *Manager) givenUp(controller, epoch int32, connection uint64) bool {
+	if connection == 0 || epoch < m.orders.controllerEpoch {
+		return false
+	}
+	if epoch == m.orders.controllerEpoch && connection < m.orders.connection {
+		m.logger.Warn("an order that the controller gave up and repeated comes late and is ignored", zap.Int32("broker", controller),
+			zap.Int32("controller_epoch", epoch))
+		return true
+	}
+	m.orders.connection = connection
 	return false
 }
 
@@ -146,7 +172,7 @@ func (m *Manager) admit(c *change) error {
 		}
 	}
 	switch {
-	case c.tp.Partition < 0 || !slices.Contains(c.state.Replicas, m.options.BrokerID):
+	case c.tp.Partition < 0 || c.tp.Partition >= metadata.MaxPartitions || !slices.Contains(c.state.Replicas, m.options.BrokerID):
 		return ErrUnknownPartition
 	case c.state.LeaderEpoch <= current:
 		c.repeated = c.state.LeaderEpoch == current
@@ -319,11 +345,14 @@ type stop struct {
 // StopReplica carries out a controller's order to let go of partitions, and of their logs where it says so. Whoever
 // waits on them is answered.
 //
-// Errors per partition: FENCED_LEADER_EPOCH; for the whole order STALE_CONTROLLER_EPOCH. After
+// Errors per partition: FENCED_LEADER_EPOCH; for the whole order STALE_CONTROLLER_EPOCH; nil is as with LeaderAndISR. After
 // ReplicaManager.stopReplicas.
-func (m *Manager) StopReplica(r *kmsg.StopReplicaRequest) *kmsg.StopReplicaResponse {
+func (m *Manager) StopReplica(r *kmsg.StopReplicaRequest, connection uint64) *kmsg.StopReplicaResponse {
 	m.orders.Lock()
 	defer m.orders.Unlock()
+	if m.givenUp(r.ControllerID, r.ControllerEpoch, connection) {
+		return nil
+	}
 	response := kmsg.NewPtrStopReplicaResponse()
 	response.Version = r.Version
 	if m.deposed(r.ControllerID, r.ControllerEpoch) {

@@ -40,12 +40,12 @@ func TestLeaderAndISR(t *testing.T) {
 		{"one more partition", f.order("t", idOf(1), 3, 3, self), []int16{stale, stale, 0}},
 		{"new leader epoch", f.order("t", idOf(1), 1, 4, self), []int16{0}},
 	} {
-		if got := codes(f.LeaderAndISR(c.order)); !slices.Equal(got, c.codes) {
+		if got := codes(f.LeaderAndISR(c.order, 0)); !slices.Equal(got, c.codes) {
 			t.Errorf("%s: codes %v, want %v", c.name, got, c.codes)
 		}
 	}
 	f.epoch = 4
-	if r := f.LeaderAndISR(f.order("u", idOf(3), 1, 0, self)); r.ErrorCode != stale || f.find("u", 0) != nil {
+	if r := f.LeaderAndISR(f.order("u", idOf(3), 1, 0, self), 0); r.ErrorCode != stale || f.find("u", 0) != nil {
 		t.Errorf("an old controller's order: code %d", r.ErrorCode)
 	}
 	want := []string{"t-0 epoch 3 true", "t-1 epoch 3 true", "t-2 epoch 3 true", "t-0 epoch 4 true"}
@@ -85,7 +85,7 @@ func TestStopReplica(t *testing.T) {
 		topic := kmsg.NewStopReplicaRequestTopic()
 		topic.Topic, topic.PartitionStates = "t", []kmsg.StopReplicaRequestTopicPartitionState{p}
 		r.Topics = append(r.Topics, topic)
-		return f.StopReplica(r)
+		return f.StopReplica(r, 0)
 	}
 	if got := stop(2, true).Partitions[0].ErrorCode; got != kerr.FencedLeaderEpoch.Code {
 		t.Errorf("an older leader epoch: code %d", got)
@@ -116,7 +116,7 @@ func TestMetadataIsAnOrder(t *testing.T) {
 	update := func(epoch int32) int16 {
 		r := kmsg.NewPtrUpdateMetadataRequest()
 		r.ControllerEpoch = epoch
-		return f.UpdateMetadata(r, func() { applied++ }).ErrorCode
+		return f.UpdateMetadata(r, 0, func() { applied++ }).ErrorCode
 	}
 	f.epoch = 5
 	f.lead("t", idOf(1), 1)
@@ -131,7 +131,7 @@ func TestMetadataIsAnOrder(t *testing.T) {
 		}
 	}
 	f.epoch = 5
-	if code := f.LeaderAndISR(f.order("t", idOf(1), 1, 9, self)).ErrorCode; code != stale {
+	if code := f.LeaderAndISR(f.order("t", idOf(1), 1, 9, self), 0).ErrorCode; code != stale {
 		t.Errorf("after metadata of a newer controller: %d", code)
 	}
 }

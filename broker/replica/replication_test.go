@@ -133,7 +133,7 @@ func TestDeadFollowerHoldsNothingUp(t *testing.T) {
 		}
 		c.cut(3, 0)
 		began := c.nodes[1].clock.Monotonic()
-		c.nodes[1].UpdateMetadata(kmsg.NewPtrUpdateMetadataRequest(), func() {})
+		c.nodes[1].UpdateMetadata(kmsg.NewPtrUpdateMetadataRequest(), 0, func() {})
 		if r := <-waits; r.Err != nil || c.nodes[1].clock.Monotonic() != began {
 			t.Errorf("it took %v until its death was noticed: %v", c.nodes[1].clock.Monotonic()-began, r.Err)
 		}
@@ -300,7 +300,7 @@ func TestFailedDirectory(t *testing.T) {
 		if got := <-c.nodes[1].failed; got != "/logs, 0 left" {
 			t.Errorf("told of %q", got)
 		}
-		r := c.nodes[1].LeaderAndISR(c.state(1))
+		r := c.nodes[1].LeaderAndISR(c.state(1), 0)
 		if got := codes(r); got[0] != kerr.KafkaStorageError.Code {
 			t.Errorf("the order is answered with %v", got)
 		}

@@ -156,17 +156,26 @@ func randomBytes(n int) []byte {
 
 // encodeBatch returns an uncompressed batch of count records with the same value.
 func encodeBatch(value []byte, count int) []byte {
+	pairs := make([][2][]byte, count)
+	for i := range pairs {
+		pairs[i][1] = value
+	}
+	return encodePairs(pairs)
+}
+
+// encodePairs returns an uncompressed batch of records with these keys and values.
+func encodePairs(pairs [][2][]byte) []byte {
 	now := time.Now().UnixMilli()
 	var records []byte
-	for i := range count {
-		record := kmsg.Record{OffsetDelta: int32(i), Value: value}
+	for i, pair := range pairs {
+		record := kmsg.Record{OffsetDelta: int32(i), Key: pair[0], Value: pair[1]}
 		// The length of a record does not count itself: encode once to learn it. A length of 0 takes one byte.
 		record.Length = int32(len(record.AppendTo(nil)) - 1)
 		records = record.AppendTo(records)
 	}
 	batch := kmsg.RecordBatch{
-		Magic: 2, PartitionLeaderEpoch: -1, LastOffsetDelta: int32(count - 1), FirstTimestamp: now, MaxTimestamp: now,
-		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: int32(count), Records: records,
+		Magic: 2, PartitionLeaderEpoch: -1, LastOffsetDelta: int32(len(pairs) - 1), FirstTimestamp: now, MaxTimestamp: now,
+		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: int32(len(pairs)), Records: records,
 	}
 	raw := batch.AppendTo(nil)
 	binary.BigEndian.PutUint32(raw[8:], uint32(len(raw)-12))
@@ -176,12 +185,16 @@ func encodeBatch(value []byte, count int) []byte {
 
 // encodeProduce returns a framed request, acks=all, of one batch to one partition.
 func encodeProduce(topic string, partition int32, batch []byte) []byte {
+	return formatter.AppendRequest(nil, produceRequest(topic, partition, batch), 0)
+}
+
+func produceRequest(topic string, partition int32, batch []byte) *kmsg.ProduceRequest {
 	request := kmsg.NewPtrProduceRequest()
 	request.Version, request.Acks, request.TimeoutMillis = produceVersion, -1, 30_000
 	request.Topics = []kmsg.ProduceRequestTopic{{
 		Topic: topic, Partitions: []kmsg.ProduceRequestTopicPartition{{Partition: partition, Records: batch}},
 	}}
-	return formatter.AppendRequest(nil, request, 0)
+	return request
 }
 
 // produceError returns the error of an answer to encodeProduce.

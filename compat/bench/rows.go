@@ -57,6 +57,7 @@ var groups = []group{
 	{"transactions", transactionRows, measureWarm, newServer},
 	{"loading", loadingRows, measureFresh, newServer},
 	{"partitions", partitionRows, measureFresh, newServer},
+	{"metadata", metadataRows, measureFresh, newServer},
 	{"groups", groupRows, measureFresh, newServer},
 	{"cluster", clusterRows, measureWarm, newWarmCluster},
 	{"cluster-faults", clusterFaultRows, measureFresh, newCluster},

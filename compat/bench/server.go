@@ -125,6 +125,8 @@ func (s *server) kafkaCommand() ([]string, error) {
 		"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
 		"share.coordinator.state.topic.replication.factor=1", "share.coordinator.state.topic.min.isr=1",
 		"log.retention.hours=168", "log.retention.check.interval.ms=300000",
+		// As gregor has it alone: groups are measured without that delay.
+		"group.initial.rebalance.delay.ms=0",
 		// So that being frozen while the other is measured does not cost it its session.
 		"broker.session.timeout.ms=3600000",
 	}

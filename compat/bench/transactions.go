@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // transactionRows run on one warm broker of each kind, in this order.
@@ -29,11 +27,6 @@ var transactionMetrics = []metric{
 	{name: "transactions_per_s", unit: "transactions/s", higher: true, must: 2, aim: 4},
 	{name: "commit_p99_ms", unit: "ms", must: 0.5, aim: 0.2}, {name: "commit_p50_ms", unit: "ms"},
 	{name: "cpu_us_per_transaction", unit: "µs"},
-}
-
-// loadingRows start a broker each time.
-var loadingRows = []row{
-	{name: "load 1 GB of __consumer_offsets", measure: loadOffsets, metrics: []metric{{name: "load_s", unit: "s", must: 0.5}}},
 }
 
 // transactional is producers that commit one transaction after the other, each of one record of 1 KiB for every partition.
@@ -185,118 +178,3 @@ func fillTransactions(b *bench, t *server, topic string) (int64, error) {
 	})
 	return ends[0], err
 }
-
-// What loadOffsets stores: commits of groups in one partition of __consumer_offsets, each key many times, as between two rounds
-// of compaction.
-const (
-	loadTopic      = "load"
-	loadPartitions = 200
-	loadMetadata   = 4000
-	loadGroups     = 25
-	loadBytes      = 1_000_000_000
-)
-
-// loadOffsets fills a partition of __consumer_offsets, restarts the broker, and takes the time from its first answer until the
-// coordinator answers for a group of that partition.
-func loadOffsets(b *bench, t *server) (sample, error) {
-	if _, err := t.start(); err != nil {
-		return nil, err
-	}
-	if err := createTopic(t, loadTopic, loadPartitions); err != nil {
-		return nil, err
-	}
-	groups, err := fillOffsets(b, t)
-	if err != nil {
-		return nil, err
-	}
-	if err := t.stop(); err != nil {
-		return nil, err
-	}
-	if _, err := t.start(); err != nil {
-		return nil, err
-	}
-	m := startMeter(t)
-	c, err := dial(t.addr)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	err = until(5*time.Minute, func() error {
-		r := kmsg.NewPtrOffsetFetchRequest()
-		r.Version, r.Group = 7, groups[0]
-		r.Topics = []kmsg.OffsetFetchRequestTopic{{Topic: loadTopic, Partitions: []int32{0}}}
-		response := kmsg.NewPtrOffsetFetchResponse()
-		if err := c.call(r, response); err != nil {
-			return err
-		}
-		return kerr.ErrorForCode(response.ErrorCode)
-	})
-	s := m.stop(0)
-	s["load_s"] = s["seconds"]
-	return s, err
-}
-
-// fillOffsets commits for groups of one partition of __consumer_offsets, which is not compacted meanwhile.
-func fillOffsets(b *bench, t *server) (groups []string, err error) {
-	ctx := context.Background()
-	admin, err := adminOf(t)
-	if err != nil {
-		return nil, err
-	}
-	defer admin.Close()
-	if err := until(time.Minute, func() error { _, err := admin.FetchOffsets(ctx, "first"); return err }); err != nil {
-		return nil, err
-	}
-	never := "9223372036854775807"
-	_, err = admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "min.compaction.lag.ms", Value: &never}}, "__consumer_offsets")
-	if err != nil {
-		return nil, err
-	}
-	for n := 0; len(groups) < loadGroups; n++ {
-		if id := fmt.Sprint("group-", n); offsetsPartition(id) == 0 {
-			groups = append(groups, id)
-		}
-	}
-	c, err := dial(t.addr)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	metadata := string(hexOf(randomBytes(loadMetadata / 2)))
-	for n := range int(loadBytes * b.settings.scale / (loadPartitions * loadMetadata)) {
-		if err := commitAll(c, groups[n%len(groups)], int64(n), metadata); err != nil {
-			return nil, err
-		}
-	}
-	return groups, nil
-}
-
-func commitAll(c *rawConn, group string, offset int64, metadata string) error {
-	r := kmsg.NewPtrOffsetCommitRequest()
-	r.Version, r.Group, r.Generation = 8, group, -1
-	topic := kmsg.NewOffsetCommitRequestTopic()
-	topic.Topic = loadTopic
-	for p := range int32(loadPartitions) {
-		topic.Partitions = append(topic.Partitions, kmsg.OffsetCommitRequestTopicPartition{Partition: p, Offset: offset, LeaderEpoch: -1, Metadata: &metadata})
-	}
-	r.Topics = append(r.Topics, topic)
-	response := kmsg.NewPtrOffsetCommitResponse()
-	if err := c.call(r, response); err != nil {
-		return err
-	}
-	return kerr.ErrorForCode(response.Topics[0].Partitions[0].ErrorCode)
-}
-
-// offsetsPartition is Java's hash of an ASCII string over the 50 partitions of __consumer_offsets.
-func offsetsPartition(group string) int32 {
-	h := int32(0)
-	for _, r := range group {
-		h = 31*h + r
-	}
-	if h < 0 {
-		h = -h
-	}
-	return h % 50
-}
-
-func hexOf(b []byte) []byte { return fmt.Appendf(nil, "%x", b) }

@@ -1,7 +1,9 @@
 package znode
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -54,7 +56,8 @@ func byText(m map[int32][]int32) map[string][]int32 {
 	return out
 }
 
-// DecodeTopic reads versions 1 to 3. Partitions must be numbered from 0 without gaps.
+// DecodeTopic reads versions 1 to 3. Partitions must be numbered from 0 without gaps and have replicas; those that come or go must be
+// among them.
 func DecodeTopic(data []byte) (Topic, error) {
 	var v struct {
 		Partitions map[string][]int32 `json:"partitions"`
@@ -71,7 +74,13 @@ func DecodeTopic(data []byte) (Topic, error) {
 		if err != nil || p < 0 || p >= len(t.Replicas) || strconv.Itoa(p) != text {
 			return Topic{}, fmt.Errorf("not a topic: partition %q of %d", text, len(t.Replicas))
 		}
+		if !distinct(replicas) {
+			return Topic{}, fmt.Errorf("not a topic: replicas %v of partition %d", replicas, p)
+		}
 		t.Replicas[p] = replicas
+	}
+	if len(t.Replicas) == 0 {
+		return Topic{}, errors.New("not a topic: it has no partitions")
 	}
 	var err error
 	if v.ID != "" {
@@ -82,8 +91,39 @@ func DecodeTopic(data []byte) (Topic, error) {
 	if t.Adding, err = byNumber(v.Adding); err != nil {
 		return Topic{}, err
 	}
-	t.Removing, err = byNumber(v.Removing)
-	return t, err
+	if t.Removing, err = byNumber(v.Removing); err != nil {
+		return Topic{}, err
+	}
+	return t, t.checkMoves()
+}
+
+// distinct says whether a list of replicas can be one: there are some, each is named once, and their ids are ids.
+func distinct(replicas []int32) bool {
+	for i, id := range replicas {
+		if id < 0 || slices.Contains(replicas[:i], id) {
+			return false
+		}
+	}
+	return len(replicas) > 0
+}
+
+// checkMoves looks whether what is added and removed are replicas, and not all of them.
+func (t *Topic) checkMoves() error {
+	for _, part := range []map[int32][]int32{t.Adding, t.Removing} {
+		for p, ids := range part {
+			if len(ids) == 0 {
+				continue
+			}
+			if p < 0 || int(p) >= len(t.Replicas) || !distinct(ids) || len(ids) >= len(t.Replicas[p]) || !subset(ids, t.Replicas[p]) {
+				return fmt.Errorf("not a topic: %v as added or removed replicas of partition %d", ids, p)
+			}
+		}
+	}
+	return nil
+}
+
+func subset(ids, of []int32) bool {
+	return !slices.ContainsFunc(ids, func(id int32) bool { return !slices.Contains(of, id) })
 }
 
 func byNumber(m map[string][]int32) (map[int32][]int32, error) {
