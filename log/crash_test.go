@@ -298,7 +298,7 @@ func checkWhole(t *testing.T, l *Log, gapFrom int64) {
 	if next != b.End && next < gapFrom {
 		t.Fatalf("%s: the batches end at %d, bounds %+v", l.tp, next, b)
 	}
-	if got := l.AbortedTxns(b.Start, b.End); !reflect.DeepEqual(got, aborted) {
+	if got := abortedTxns(t, l, b.Start, b.End); !reflect.DeepEqual(got, aborted) {
 		t.Errorf("%s: aborted %v, want %v", l.tp, got, aborted)
 	}
 	for _, p := range l.Producers() {

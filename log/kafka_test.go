@@ -96,7 +96,7 @@ func checkKafkaLog(t *testing.T, e *env, version string, want kafkaLog) {
 	if got, _ := l.LatestEpoch(); got != want.epoch {
 		t.Errorf("%s: epoch %d, want %d", tp, got, want.epoch)
 	}
-	if got := l.AbortedTxns(0, want.end); !reflect.DeepEqual(got, want.aborted) {
+	if got := abortedTxns(t, l, 0, want.end); !reflect.DeepEqual(got, want.aborted) {
 		t.Errorf("%s: aborted %v, want %v", tp, got, want.aborted)
 	}
 	raw, err := os.ReadFile(filepath.Join("testdata", "kafka-"+version, tp.String(), "00000000000000000000.log"))

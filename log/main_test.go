@@ -213,3 +213,12 @@ func copyIn(t testing.TB, to vfs.FS, from, dir string) {
 
 // yield lets other goroutines run.
 func yield() { runtime.Gosched() }
+
+func abortedTxns(t testing.TB, l *Log, from, to int64) []AbortedTxn {
+	t.Helper()
+	list, err := l.AbortedTxns(from, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}

@@ -279,7 +279,7 @@ func (r *modelRun) compare() {
 	}
 	first := (*r.l.segs.Load())[0].Base()
 	aborted = slices.DeleteFunc(aborted, func(a AbortedTxn) bool { return a.LastOffset < max(first, offset) })
-	got := r.l.AbortedTxns(offset, r.m.end)
+	got := abortedTxns(r.t, r.l, offset, r.m.end)
 	if len(got)+len(aborted) > 0 && !reflect.DeepEqual(got, aborted) {
 		r.t.Fatalf("aborted from %d: %v, want %v", offset, got, aborted)
 	}

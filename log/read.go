@@ -13,6 +13,7 @@ import (
 // last one may be cut. Nothing is returned if the first does not fit, unless minOne. The caller releases Part.File, or
 // passes it on. ErrOffsetOutOfRange for what is outside the log.
 func (l *Log) Read(offset int64, maxBytes int, iso Isolation, minOne bool) (Read, error) {
+	var err error
 	for range readAttempts {
 		v := l.pub.view()
 		r := Read{Bounds: v.Bounds}
@@ -23,17 +24,16 @@ func (l *Log) Read(offset int64, maxBytes int, iso Isolation, minOne bool) (Read
 		if offset >= limit || maxBytes <= 0 && !minOne {
 			return r, nil
 		}
-		part, err := l.find(&v, offset, limit, maxBytes, minOne)
+		r.Part, r.Aborted, err = l.find(&v, offset, limit, maxBytes, minOne, iso == Committed)
 		if err == nil {
-			r.Part = part
 			return r, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return r, l.storage("read", err)
+			return Read{Bounds: v.Bounds}, l.storage("read", err)
 		}
 		// A segment was deleted or replaced after its list was loaded: look again.
 	}
-	return Read{}, l.storage("read", fs.ErrNotExist)
+	return Read{}, l.storage("read", err)
 }
 
 const readAttempts = 10
@@ -58,42 +58,54 @@ func floorSegment(segs []*segment.Segment, offset int64) int {
 	return max(sort.Search(len(segs), func(i int) bool { return segs[i].Base() > offset })-1, 0)
 }
 
-// find returns the range of the first batch that ends at or after offset, and what follows it in its segment before limit.
-func (l *Log) find(v *view, offset, limit int64, maxBytes int, minOne bool) (payload.Part, error) {
+// find returns the range of the first batch that ends at or after offset, and what follows it in its segment before limit; and
+// if aborted is set which of that was aborted, as this very segment and those that followed it then have it: compaction may be
+// replacing them, by segments that do not hold the aborted records any more.
+func (l *Log) find(v *view, offset, limit int64, maxBytes int, minOne, aborted bool) (part payload.Part, list []AbortedTxn, err error) {
 	segs := *l.segs.Load()
 	if segs[0].Base() > offset {
-		return payload.Part{}, fs.ErrNotExist // the log start moved since v was taken
+		return payload.Part{}, nil, fs.ErrNotExist // the log start moved since v was taken
 	}
 	for i := floorSegment(segs, offset); i < len(segs) && segs[i].Base() < limit; i++ {
-		s := segs[i]
 		end, err := l.endIn(v, segs, i, limit)
 		if err != nil {
-			return payload.Part{}, err
+			return payload.Part{}, nil, err
 		}
-		f, err := s.Acquire()
+		part, found, err := findIn(segs[i], offset, end, maxBytes, minOne)
 		if err != nil {
-			return payload.Part{}, err
-		}
-		at, found, err := s.FindIn(f, offset, end)
-		if err != nil {
-			f.Release()
-			return payload.Part{}, err
+			return payload.Part{}, nil, err
 		}
 		if !found {
-			f.Release()
 			continue // compaction left a gap up to the next segment
 		}
-		n := int(min(end-at.Pos, int64(maxBytes)))
-		if n < at.Size {
-			if !minOne {
-				f.Release()
-				return payload.Part{}, nil
+		part.Cold = part.Cold || part.File != nil && i < len(segs)-1
+		if aborted && part.File != nil {
+			if list, err = abortedIn(segs[i:], offset, limit, part.Pos+int64(part.Len), end); err != nil {
+				part.File.Release()
+				return payload.Part{}, nil, err
 			}
-			n = at.Size
 		}
-		return payload.Part{File: f, Pos: at.Pos, Len: n, Cold: i < len(segs)-1 || !s.Recent(at.Pos)}, nil
+		return part, list, nil
 	}
-	return payload.Part{}, nil
+	return payload.Part{}, nil, nil
+}
+
+// findIn is find in one segment, up to position end. Where nothing fits the part is empty.
+func findIn(s *segment.Segment, offset, end int64, maxBytes int, minOne bool) (part payload.Part, found bool, err error) {
+	f, err := s.Acquire()
+	if err != nil {
+		return payload.Part{}, false, err
+	}
+	at, found, err := s.FindIn(f, offset, end)
+	n := int(min(end-at.Pos, int64(maxBytes)))
+	if n < at.Size && minOne {
+		n = at.Size
+	}
+	if err != nil || !found || n < at.Size {
+		f.Release()
+		return payload.Part{}, found, err
+	}
+	return payload.Part{File: f, Pos: at.Pos, Len: n, Cold: !s.Recent(at.Pos)}, true, nil
 }
 
 // endIn is the position in segment i up to which a reader may go whom offsets from limit on are hidden.
@@ -139,23 +151,61 @@ func (l *Log) BytesFrom(offset int64, iso Isolation) int64 {
 	return sum
 }
 
-// AbortedTxns lists the aborted transactions that a read_committed reader of [from, to) must skip.
-func (l *Log) AbortedTxns(from, to int64) []AbortedTxn {
+// AbortedTxns lists the aborted transactions that overlap [from, to).
+func (l *Log) AbortedTxns(from, to int64) ([]AbortedTxn, error) {
 	segs := *l.segs.Load()
+	list, err := aborted(segs[floorSegment(segs, from):], from, to)
+	if err != nil {
+		return nil, l.storage("transaction index", err)
+	}
+	return list, nil
+}
+
+// abortedIn lists the aborted transactions that overlap what lies from offset on before position until of the first segment, and
+// before offset limit. end is the position where the reader's view of the segment ends. After LocalLog.addAbortedTransactions.
+func abortedIn(segs []*segment.Segment, offset, limit, until, end int64) ([]AbortedTxn, error) {
+	if len(segs) > 1 {
+		limit = min(limit, segs[1].Base())
+	}
+	for i, s := range segs {
+		any, err := s.AnyAborted()
+		if err != nil {
+			return nil, err
+		}
+		if !any {
+			continue
+		}
+		if until < end {
+			if after, found, err := segs[0].OffsetAfter(until); err == nil && found {
+				limit = min(limit, after)
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		return aborted(segs[i:], offset, limit)
+	}
+	return nil, nil
+}
+
+// aborted lists the aborted transactions that overlap [from, to), which begins in the first segment.
+func aborted(segs []*segment.Segment, from, to int64) ([]AbortedTxn, error) {
 	var list []segment.AbortedTxn
-	for i := floorSegment(segs, from); i < len(segs); i++ {
+	for _, s := range segs {
 		var done bool
 		var err error
-		if list, done, err = segs[i].Aborted(list, from, to); err != nil || done {
+		if list, done, err = s.Aborted(list, from, to); err != nil {
+			return nil, err
+		}
+		if done {
 			break
 		}
 	}
 	if len(list) == 0 {
-		return nil
+		return nil, nil
 	}
 	out := make([]AbortedTxn, len(list))
 	for i, a := range list {
 		out[i] = AbortedTxn{a.ProducerID, a.FirstOffset, a.LastOffset}
 	}
-	return out
+	return out, nil
 }

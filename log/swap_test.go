@@ -106,7 +106,7 @@ func TestIndexesOfASwapAreInstalled(t *testing.T) {
 		}
 	}
 	l = e.open().get("t")
-	if got := l.AbortedTxns(0, 4); len(got) != 1 {
+	if got := abortedTxns(t, l, 0, 4); len(got) != 1 {
 		t.Errorf("aborted %v", got)
 	}
 	if entries, err := e.fs.ReadDir("/data/t-0"); err != nil || slices.ContainsFunc(entries, unfinished) {

@@ -46,7 +46,7 @@ func TestTransactions(t *testing.T) {
 		from, to int64
 		want     []AbortedTxn
 	}{{0, 7, want}, {0, 1, want}, {5, 7, want}, {6, 7, nil}, {0, 0, nil}} {
-		if got := l.AbortedTxns(c.from, c.to); !reflect.DeepEqual(got, c.want) {
+		if got := abortedTxns(t, l, c.from, c.to); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("aborted in [%d, %d): %v, want %v", c.from, c.to, got, c.want)
 		}
 	}
@@ -56,7 +56,7 @@ func TestTransactions(t *testing.T) {
 	for _, again := range []func(){func() { e.reopen() }, func() { e.on(e.fs.Kill()) }, func() { e.reopen() }} {
 		again()
 		l = e.get("t")
-		if got := l.AbortedTxns(0, 7); !reflect.DeepEqual(got, want) {
+		if got := abortedTxns(t, l, 0, 7); !reflect.DeepEqual(got, want) {
 			t.Errorf("after a restart aborted are %v, want %v", got, want)
 		}
 		checkStable(7)
@@ -87,14 +87,14 @@ func TestOpenTransactionOutlivesRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.AdvanceHighWatermark(14)
-	if got := l.AbortedTxns(3, 14); len(got) != 1 || got[0] != (AbortedTxn{5, 1, 13}) {
+	if got := abortedTxns(t, l, 3, 14); len(got) != 1 || got[0] != (AbortedTxn{5, 1, 13}) {
 		t.Errorf("aborted %v", got)
 	}
 	// Truncation before the marker opens the transaction again.
 	if err := l.TruncateTo(13); err != nil {
 		t.Fatal(err)
 	}
-	if got := l.AbortedTxns(0, 13); got != nil || l.Bounds().Stable != 1 {
+	if got := abortedTxns(t, l, 0, 13); got != nil || l.Bounds().Stable != 1 {
 		t.Errorf("after the marker was cut off: aborted %v, bounds %+v", got, l.Bounds())
 	}
 }

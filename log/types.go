@@ -80,9 +80,11 @@ func (b *Bounds) end(iso Isolation) int64 {
 	return b.End
 }
 
-// Read is what a fetch finds in one partition. Part, when its Len is not 0, holds a file that the receiver releases.
+// Read is what a fetch finds in one partition. Part, when its Len is not 0, holds a file that the receiver releases. Aborted is
+// what a read_committed consumer must skip of it.
 type Read struct {
-	Part payload.Part
+	Part    payload.Part
+	Aborted []AbortedTxn
 	Bounds
 }
 

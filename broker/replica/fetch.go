@@ -218,15 +218,12 @@ func (m *Manager) readOne(p *FetchParams, e *FetchEntry, maxBytes int, minOne bo
 		if got.Part.File != nil {
 			got.Part.File.Release()
 		}
-		got.Part = payload.Part{}
+		got.Part, got.Aborted = payload.Part{}, nil
 	}
 	r.HighWatermark, r.LastStable, r.LogStartOffset, r.Records = got.HighWatermark, got.Stable, got.Start, got.Part
 	r.Settled = e.settled(p, got.End)
-	if p.Committed {
+	if r.Aborted = got.Aborted; p.Committed && r.Aborted == nil {
 		r.Aborted = []log.AbortedTxn{}
-		if got.Part.Size() > 0 {
-			r.Aborted = append(r.Aborted, l.AbortedTxns(e.Offset, got.Stable)...)
-		}
 	}
 	return nil
 }

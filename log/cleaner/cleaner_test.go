@@ -101,7 +101,7 @@ func TestTransactions(t *testing.T) {
 	// The aborted data is gone at once, save the header with the producer's last sequence; its marker stays, as does the
 	// committed one.
 	e.want("0-1 1:b=0", "2-2 2:a=committed", "4-4", "5-5 marker:0", "6-6 marker:1")
-	if list := e.log.AbortedTxns(0, 100); len(list) != 1 || list[0].FirstOffset != 3 || list[0].LastOffset != 5 {
+	if list := abortedTxns(t, e.log, 0, 100); len(list) != 1 || list[0].FirstOffset != 3 || list[0].LastOffset != 5 {
 		t.Errorf("aborted transactions: %+v", list)
 	}
 	e.append(plain(record.None), kv("a", "1"))
@@ -127,7 +127,7 @@ func TestTransactions(t *testing.T) {
 			t.Errorf("%q should be gone", l)
 		}
 	}
-	if list := e.log.AbortedTxns(0, 100); len(list) != 0 {
+	if list := abortedTxns(t, e.log, 0, 100); len(list) != 0 {
 		t.Errorf("aborted transactions: %+v", list)
 	}
 }

@@ -215,3 +215,12 @@ func (e *env) show(from int64) (lines []string) {
 	}
 	return lines
 }
+
+func abortedTxns(t testing.TB, l *log.Log, from, to int64) []log.AbortedTxn {
+	t.Helper()
+	list, err := l.AbortedTxns(from, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}

@@ -141,7 +141,7 @@ func (m *model) rollUp() {
 func (m *model) check() {
 	m.t.Helper()
 	bounds := m.log.Bounds()
-	aborted := m.log.AbortedTxns(bounds.Start, bounds.End)
+	aborted := abortedTxns(m.t, m.log, bounds.Start, bounds.End)
 	all := m.entries(bounds.Start)
 	for _, from := range []int64{0, m.r.Int64N(bounds.End + 1), m.r.Int64N(bounds.End + 1)} {
 		m.checkView(m.view(all, aborted, from, bounds.Stable), from, bounds.Stable)

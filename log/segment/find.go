@@ -98,6 +98,33 @@ func (s *Segment) FindIn(f *Handle, offset, end int64) (at Found, found bool, er
 	}
 }
 
+// OffsetAfter is the last offset of an entry that begins at or after position pos, the first such that the index has; found is
+// false if it has none.
+func (s *Segment) OffsetAfter(pos int64) (offset int64, found bool, err error) {
+	x, err := s.indexes()
+	if err != nil {
+		return -1, false, err
+	}
+	x.mu.Lock()
+	e, found, full := x.offsets.reachInMemory(pos)
+	x.mu.Unlock()
+	if full > 0 {
+		f, err := s.openIndex()
+		if err != nil {
+			return -1, false, err
+		}
+		before, ok, err := reachInBlocks(&index{keyBytes: 4}, f, full, pos)
+		f.Release()
+		if err != nil {
+			return -1, false, err
+		}
+		if ok {
+			e, found = before, true
+		}
+	}
+	return s.base + e.key, found, nil
+}
+
 // TimePos returns a position at or before the first entry that has a timestamp of at least stamp, and at or before the
 // entry with offset from.
 func (s *Segment) TimePos(stamp, from, end int64) (int64, error) {

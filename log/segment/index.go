@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sort"
 	"sync"
 
 	"github.com/gregor-broker/gregor/log/vfs"
@@ -174,6 +175,34 @@ func (x *index) floorInMemory(key int64) (e entry, found bool, block int) {
 		return x.tail[searchEntries(x.tail, key)-1], true, 0
 	}
 	return entry{}, false, searchKeys(x.fences, key) - 1
+}
+
+// reachInMemory returns the first entry of those in memory whose value is at least value. If that is the first of them an earlier
+// one may be in the file's full entries; else full is 0.
+func (x *index) reachInMemory(value int64) (e entry, found bool, full int) {
+	i := sort.Search(len(x.tail), func(i int) bool { return int64(x.tail[i].value) >= value })
+	if i == 0 {
+		full = len(x.fences) * blockEntries
+	}
+	if i == len(x.tail) {
+		return entry{}, false, full
+	}
+	return x.tail[i], true, full
+}
+
+// reachInBlocks is reachInMemory for the first full entries of the file.
+func reachInBlocks(x *index, f vfs.File, full int, value int64) (e entry, found bool, err error) {
+	i := sort.Search(full, func(i int) bool {
+		at, _, rerr := readEntry(x, f, i)
+		if rerr != nil {
+			err = rerr
+		}
+		return rerr != nil || int64(at.value) >= value
+	})
+	if err != nil || i == full {
+		return entry{}, false, err
+	}
+	return readEntry(x, f, i)
 }
 
 var blockBuffers = sync.Pool{New: func() any { return new([blockEntries * 12]byte) }}

@@ -106,8 +106,11 @@ func syncHandle(h *Handle, err error) error {
 	return h.Sync()
 }
 
-// Rename changes what stands behind the names of the segment's files, the log file's first. Only the writer calls it.
+// Rename changes what stands behind the names of the segment's files, the log file's first. Only the writer calls it. Nobody loads
+// indexes meanwhile: a transaction index without its name looks as if nothing had been aborted.
 func (s *Segment) Rename(suffix string) error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
 	if err := s.make(); err != nil {
 		return err
 	}

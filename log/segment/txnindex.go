@@ -108,6 +108,17 @@ func (s *Segment) writeAborted(x *indexes) error {
 	return nil
 }
 
+// AnyAborted says whether the marker of an aborted transaction is in this segment.
+func (s *Segment) AnyAborted() (bool, error) {
+	x, err := s.indexes()
+	if err != nil {
+		return false, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.aborted) > 0, nil
+}
+
 // Aborted appends to dst the aborted transactions that a reader of [from, to) must know. done says that later segments
 // have none.
 func (s *Segment) Aborted(dst []AbortedTxn, from, to int64) (list []AbortedTxn, done bool, err error) {
