@@ -68,7 +68,8 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 
 // serve runs the first stage of a decoded request, whether it came at once or waited at the door.
 func (s *Services) serve(v visit) {
-	v.call.watch(s)
+	v.call.watch(s, v.request)
+	defer v.call.left()
 	if s.Intercept != nil {
 		s.Intercept(v.call, v.request, func() { v.entry.Serve(s, v.call, v.request) })
 		return
