@@ -1,8 +1,8 @@
 package broker
 
 import (
-	"context"
 	"errors"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -32,11 +32,20 @@ func (b *Broker) dirFailed() func(dir string, left int) {
 	}
 }
 
+// failedDirPause is how long after a failure the controller is told again.
+const failedDirPause = time.Second
+
+// tellOfFailedDir goes on until the notification is written: as long as nobody knows of it nobody else leads. Two do no harm.
 func (b *Broker) tellOfFailedDir() {
-	ctx, cancel := context.WithTimeout(b.running, b.peerTimeout())
-	defer cancel()
 	event := store.Create(znode.LogDirEventPrefix, znode.EncodeLogDirEvent(b.services.BrokerID), store.Sequential)
-	if _, err := b.store.Commit(ctx, event); err != nil {
-		b.logger.Error("the controller was not told of a failed log directory", zap.Error(err))
+	for {
+		_, err := b.store.Commit(b.running, event)
+		if err == nil || b.running.Err() != nil {
+			return
+		}
+		b.logger.Error("the controller was not told of a failed log directory; trying again", zap.Error(err))
+		if !b.rest(b.running, failedDirPause) {
+			return
+		}
 	}
 }

@@ -64,13 +64,9 @@ func (b *Broker) openLogs(ctx context.Context) error {
 	b.throttles = newThrottles(b.config, b.clock)
 	b.quotas = newClientQuotas(b.config, b.clock, b.logger)
 	b.topics = newTopicConfigs(b.live, b.throttles, id)
-	for _, dir := range b.config.LogDirs() {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-	}
 	logs, err := log.OpenManager(ctx, log.Options{
 		Dirs: b.config.LogDirs(), Clock: b.clock, Logger: b.named(loglevel.Logs), BrokerID: id, ClusterID: b.clusterID,
+		LeaveOut:                      !b.config.Embedded(),
 		Defaults:                      b.topics.of("").log,
 		RecoveryThreadsPerDir:         config.RecoveryThreadsPerDir.Of(b.config),
 		InitialTaskDelay:              max(1, config.InitialTaskDelay.Of(b.config)), // 0 would be the default

@@ -123,21 +123,19 @@ func (b *Broker) brokerID(ctx context.Context) (int32, error) {
 	return b.generatedID(ctx)
 }
 
-// writtenID is the broker id that the data directories name, -1 if none does.
+// writtenID is the broker id that the data directories name, -1 if none does. One that cannot be read may have named it.
 func writtenID(dirs []string) (int32, error) {
+	var unread error
 	for _, dir := range dirs {
 		found, err := log.Inspect(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return -1, err
-		}
 		if found.BrokerID >= 0 {
 			return found.BrokerID, nil
 		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			unread = err
+		}
 	}
-	return -1, nil
+	return -1, unread
 }
 
 // clientID is what this broker calls itself towards others: its id, as Kafka's brokers do.

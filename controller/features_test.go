@@ -4,6 +4,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/store/storetest"
 	"github.com/gregor-broker/gregor/controller/znode"
 	"github.com/gregor-broker/gregor/wire/clock"
@@ -130,6 +131,16 @@ func TestFeaturesStay(t *testing.T) {
 func TestUpdateFeaturesOnZooKeeper(t *testing.T) {
 	f := storetest.NewFake(clock.System)
 	n := start(t, f.Client())
+	made := make(chan struct{}, 1)
+	defer n.store.Watch(znode.FeaturePath, store.Data, func() {
+		select {
+		case made <- struct{}{}:
+		default:
+		}
+	})()
+	for n.data(znode.FeaturePath) == "<none>" { // a controller makes it while it loads the rest
+		<-made
+	}
 	for _, c := range []struct {
 		version int16
 		update  featureUpdate

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -17,6 +19,7 @@ type Manager struct {
 	o         Options
 	clusterID string
 	dirs      []*dir
+	leftOut   []string   // of the options' directories
 	creating  sync.Mutex // held while logs are created or deleted: one name, one directory
 
 	mu struct {
@@ -57,12 +60,12 @@ func OpenManager(ctx context.Context, o Options) (*Manager, error) {
 
 func (m *Manager) lockDirs(files *segment.Files) error {
 	for _, path := range m.o.Dirs {
-		if err := m.o.FS.MkdirAll(path); err != nil {
-			return fmt.Errorf("log directory %s: %w", path, err)
-		}
-		lock, err := m.o.FS.Lock(path + "/.lock")
+		lock, err := m.lockDir(path)
 		if err != nil {
-			return fmt.Errorf("log directory %s cannot be locked: another broker uses it? %w", path, err)
+			if err = m.leaveOut(path, err); err != nil {
+				return err
+			}
+			continue
 		}
 		d := &dir{
 			path: path, fs: m.o.FS, files: files, clock: m.o.Clock, logger: m.o.Logger, lock: lock,
@@ -72,6 +75,54 @@ func (m *Manager) lockDirs(files *segment.Files) error {
 		d.mu.logs = map[TopicPartition]*Log{}
 		m.dirs = append(m.dirs, d)
 	}
+	return nil
+}
+
+func (m *Manager) lockDir(path string) (io.Closer, error) {
+	if err := m.o.FS.MkdirAll(path); err != nil {
+		return nil, fmt.Errorf("log directory %s: %w", path, err)
+	}
+	lock, err := m.o.FS.Lock(path + "/.lock")
+	if err != nil {
+		return nil, fmt.Errorf("log directory %s cannot be locked: another broker uses it? %w", path, err)
+	}
+	return lock, nil
+}
+
+// leaveOut notes a directory as left out and returns nil, if its disk is at fault and another directory is left; else err.
+func (m *Manager) leaveOut(path string, err error) error {
+	var disk *fs.PathError
+	if !m.o.LeaveOut || !errors.As(err, &disk) || len(m.leftOut)+1 == len(m.o.Dirs) {
+		return err
+	}
+	m.o.Logger.Error("a log directory cannot be used and is left out: its replicas are offline until the broker starts again",
+		zap.String("dir", path), zap.Error(err))
+	m.leftOut = append(m.leftOut, path)
+	return nil
+}
+
+// leaveOutAll is leaveOut for directories that were locked already, one error or none for each.
+func (m *Manager) leaveOutAll(errs []error) error {
+	var left []*dir
+	for i, d := range m.dirs {
+		if errs[i] == nil {
+			left = append(left, d)
+			continue
+		}
+		if err := m.leaveOut(d.path, errs[i]); err != nil {
+			return errors.Join(errs...)
+		}
+		for _, l := range d.all() {
+			delete(m.mu.logs, l.tp)
+			l.closeFiles()
+		}
+		if d.sched != nil {
+			d.sched.close()
+			d.syncer.close()
+		}
+		_ = d.lock.Close()
+	}
+	m.dirs = left
 	return nil
 }
 
@@ -125,9 +176,10 @@ type DirInfo struct {
 	Path          string
 	Total, Usable int64 // bytes of the file system, -1 when unknown
 	Partitions    int
+	LeftOut       bool // it could not be used at the start
 }
 
-// Dirs describes the directories in the order of the options.
+// Dirs describes the directories in the order of the options, those that were left out at the end.
 func (m *Manager) Dirs() []DirInfo {
 	out := make([]DirInfo, len(m.dirs))
 	for i, d := range m.dirs {
@@ -135,7 +187,10 @@ func (m *Manager) Dirs() []DirInfo {
 		if err != nil {
 			total, usable = -1, -1
 		}
-		out[i] = DirInfo{d.path, total, usable, d.len()}
+		out[i] = DirInfo{Path: d.path, Total: total, Usable: usable, Partitions: d.len()}
+	}
+	for _, path := range m.leftOut {
+		out = append(out, DirInfo{Path: path, Total: -1, Usable: -1, LeftOut: true})
 	}
 	return out
 }

@@ -203,6 +203,62 @@ func TestCreateElsewhere(t *testing.T) {
 	}
 }
 
+// TestDirectoriesAreLeftOut: where others can lead, a disk that is dead when the broker starts costs what lies on it and no more. The
+// last one is not left out, nor is anything for another reason than the disk.
+func TestDirectoriesAreLeftOut(t *testing.T) {
+	for _, bad := range []struct {
+		op   vfs.Op
+		name string
+	}{{vfs.OpReadFile, "/a/meta.properties"}, {vfs.OpReadDir, "/a"}, {vfs.OpReadDir, "/a/t-0"}, {vfs.OpRemove, "/a/" + checkpoint.CleanShutdownName}} {
+		e := newEnv(t)
+		e.o.Dirs = []string{"/a", "/b"}
+		e.open()
+		for p := range int32(4) {
+			if err := e.m.Create([]New{{TopicPartition: TopicPartition{Topic: "t", Partition: p}, TopicID: TopicID{9}}})[0]; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := e.m.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		faulty := vfs.NewFaulty(e.fs)
+		faulty.Before(func(c vfs.Call) (int, error) {
+			if c.Op == bad.op && c.Name == bad.name {
+				return 0, errors.New("bad disk")
+			}
+			return c.Size, nil
+		})
+		e.o.FS = faulty
+		if _, err := OpenManager(context.Background(), e.o); err == nil {
+			t.Fatalf("%s of %s: it starts where nobody else leads", bad.op, bad.name)
+		}
+		e.o.LeaveOut = true
+		m, err := OpenManager(context.Background(), e.o)
+		if err != nil {
+			t.Fatalf("%s of %s: %v", bad.op, bad.name, err)
+		}
+		dirs := m.Dirs()
+		if len(dirs) != 2 || dirs[0].Path != "/b" || dirs[0].LeftOut || dirs[0].Partitions != 2 || dirs[1].Path != "/a" || !dirs[1].LeftOut || len(m.All()) != 2 {
+			t.Errorf("%s of %s: %+v", bad.op, bad.name, dirs)
+		}
+		if err := m.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		e.o.Dirs = []string{"/a"}
+		if _, err := OpenManager(context.Background(), e.o); err == nil {
+			t.Errorf("%s of %s: the only directory is left out", bad.op, bad.name)
+		}
+		faulty.Before(nil)
+		e.o.Dirs = []string{"/a", "/b"}
+		if m, err = OpenManager(context.Background(), e.o); err != nil || len(m.All()) != 4 {
+			t.Fatalf("%s of %s: when it is whole again: %v", bad.op, bad.name, err)
+		}
+		if err := m.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestNamesThatLeadElsewhere: no log is made for a partition whose name is no directory's, or that no checkpoint could name.
 func TestNamesThatLeadElsewhere(t *testing.T) {
 	e := newEnv(t).open()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,10 +24,11 @@ func (m *Manager) identify() error {
 	m.clusterID = m.o.ClusterID
 	source := "the broker's metadata"
 	var missing []*dir
-	for _, d := range m.dirs {
+	errs := make([]error, len(m.dirs))
+	for i, d := range m.dirs {
 		meta, found, err := checkpoint.ReadMeta(d.fs, d.path)
-		if err != nil {
-			return err
+		if errs[i] = err; err != nil {
+			continue
 		}
 		if !found {
 			missing = append(missing, d)
@@ -44,16 +46,23 @@ func (m *Manager) identify() error {
 			m.clusterID, source = meta.ClusterID, file
 		}
 	}
+	if err := m.leaveOutAll(errs); err != nil {
+		return err
+	}
 	if m.clusterID == "" {
 		m.clusterID = NewClusterID()
 	}
-	for _, d := range missing {
+	errs = make([]error, len(m.dirs))
+	for i, d := range m.dirs {
+		if !slices.Contains(missing, d) {
+			continue
+		}
 		meta := checkpoint.Meta{ID: m.o.BrokerID, ClusterID: m.clusterID}
 		if err := checkpoint.WriteMeta(d.fs, d.path, meta, d.clock.Now()); err != nil {
-			return fmt.Errorf("log directory %s: %w", d.path, err)
+			errs[i] = fmt.Errorf("log directory %s: %w", d.path, err)
 		}
 	}
-	return nil
+	return m.leaveOutAll(errs)
 }
 
 func checkMeta(file string, meta checkpoint.Meta, brokerID int32) error {
@@ -96,7 +105,10 @@ func (m *Manager) loadAll(ctx context.Context) error {
 		wait.Go(func() { errs[i] = m.loadDir(ctx, d) })
 	}
 	wait.Wait()
-	return errors.Join(errs...)
+	if ctx.Err() != nil {
+		return errors.Join(errs...)
+	}
+	return m.leaveOutAll(errs)
 }
 
 func (m *Manager) loadDir(ctx context.Context, d *dir) error {

@@ -19,6 +19,10 @@ type Options struct {
 	BrokerID  int32
 	ClusterID string // "": that of meta.properties, or a new one
 
+	// LeaveOut has directories that cannot be read or written left out (Manager.Dirs says which), as long as one is left. Else they
+	// are an error. What lies in them must be led by others then.
+	LeaveOut bool
+
 	Defaults  *Config                    // DefaultConfig()
 	ConfigFor func(topic string) *Config // of topics found on disk; Defaults
 

@@ -3,6 +3,7 @@ package api
 import (
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/log"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -25,7 +26,9 @@ func (s *Services) DescribeLogDirs(r *kmsg.DescribeLogDirsRequest) *kmsg.Describ
 	for _, dir := range s.Replicas.LogDirs(wantedLogs(r)) {
 		d := kmsg.NewDescribeLogDirsResponseDir()
 		d.Dir, d.TotalBytes, d.UsableBytes = dir.Path, dir.Total, dir.Usable
-		d.Topics = logDirTopics(dir.Replicas)
+		if d.Topics = logDirTopics(dir.Replicas); dir.Failed {
+			d.ErrorCode, d.TotalBytes, d.UsableBytes = kerr.KafkaStorageError.Code, -1, -1
+		}
 		response.Dirs = append(response.Dirs, d)
 	}
 	return response

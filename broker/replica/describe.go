@@ -25,6 +25,7 @@ type LogDir struct {
 	Path          string
 	Total, Usable int64 // bytes of its file system, -1 when unknown
 	Replicas      []LogReplica
+	Failed        bool // it cannot be written, or could not be read: its replicas are offline, and none are listed
 }
 
 // LogReplica is a partition in a log directory.
@@ -40,13 +41,13 @@ func (m *Manager) LogDirs(want func(log.TopicPartition) bool) []LogDir {
 	dirs := make([]LogDir, len(infos))
 	at := make(map[string]*LogDir, len(infos))
 	for i, info := range infos {
-		dirs[i] = LogDir{Path: info.Path, Total: info.Total, Usable: info.Usable}
+		dirs[i] = LogDir{Path: info.Path, Total: info.Total, Usable: info.Usable, Failed: m.failed.is(info.Path)}
 		at[info.Path] = &dirs[i]
 	}
 	for _, l := range m.logs.All() {
 		tp := l.TopicPartition()
 		d := at[filepath.Dir(l.Dir())]
-		if d == nil || !want(tp) {
+		if d == nil || d.Failed || !want(tp) {
 			continue
 		}
 		r := LogReplica{TopicPartition: tp, Size: l.Size(), Lag: -1}

@@ -24,14 +24,28 @@ type failedDirs struct {
 	}
 }
 
+// begin takes over those that could not be used at the start.
+func (f *failedDirs) begin(dirs []log.DirInfo) {
+	for _, d := range dirs {
+		if d.LeftOut {
+			f.add(d.Path)
+		}
+	}
+}
+
+// is says whether a directory is in.
+func (f *failedDirs) is(path string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.paths[path]
+}
+
 // has says whether a log lies in a failed directory.
 func (f *failedDirs) has(l *log.Log) bool {
 	if f.count.Load() == 0 {
 		return false
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.mu.paths[filepath.Dir(l.Dir())]
+	return f.is(filepath.Dir(l.Dir()))
 }
 
 // add reports whether the directory is newly in.

@@ -183,6 +183,7 @@ func New(o Options) *Manager {
 	o.Fetch.fill()
 	m := &Manager{options: o, logs: o.Logs, clock: o.Clock, logger: o.Logger, purgatory: purgatory.New(o.Clock, o.Pool)}
 	m.topics.Store(&map[string][]*Partition{})
+	m.failed.begin(o.Logs.Dirs())
 	switch {
 	case o.Following != nil:
 		m.fetchers = o.Following
