@@ -319,6 +319,32 @@ func (m *Manager) deleteLog(l *Log) {
 	l.dir.sched.after(0, l.closeFiles)
 }
 
+// SetAside takes a log out of use and keeps what it holds, under a name that no start looks at: topic-partition.HEX32-stray, as
+// Kafka calls what belongs to no topic any more.
+func (m *Manager) SetAside(tp TopicPartition) error {
+	m.creating.Lock()
+	defer m.creating.Unlock()
+	l := m.Get(tp)
+	if l == nil {
+		return nil
+	}
+	if err := l.dir.fs.Rename(l.path, l.dir.path+"/"+strayName(tp)); err != nil {
+		return l.storage("setting the log aside", err)
+	}
+	m.mu.Lock()
+	delete(m.mu.logs, tp)
+	m.mu.Unlock()
+	l.dir.remove(l)
+	l.mu.Lock()
+	l.state.Store(int32(deleted))
+	l.mu.Unlock()
+	l.dir.sched.after(0, l.closeFiles)
+	if err := errors.Join(l.dir.fs.SyncDir(l.dir.path), l.dir.checkpointAll()); err != nil {
+		return l.storage("setting the log aside", err)
+	}
+	return nil
+}
+
 // closeFiles closes the descriptors that the log holds.
 func (l *Log) closeFiles() {
 	for _, s := range *l.segs.Load() {

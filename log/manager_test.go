@@ -259,6 +259,45 @@ func TestDirectoriesAreLeftOut(t *testing.T) {
 	}
 }
 
+// TestSetAside: what is set aside is kept and not used, not after a start either, and another log can come in its place.
+func TestSetAside(t *testing.T) {
+	e := newEnv(t)
+	e.o.Dirs = []string{"/a"}
+	e.open()
+	tp := TopicPartition{Topic: "t"}
+	create := func(id byte) {
+		t.Helper()
+		if err := e.m.Create([]New{{TopicPartition: tp, TopicID: TopicID{id}}})[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	create(1)
+	committed(t, e.get("t"), batch(1, "old"))
+	if err := e.m.SetAside(tp); err != nil || e.m.Get(tp) != nil {
+		t.Fatal(err)
+	}
+	create(2)
+	for range 2 {
+		if l := e.get("t"); l.TopicID() != (TopicID{2}) || l.Bounds().End != 0 || len(e.m.All()) != 1 {
+			t.Errorf("topic id %s, end %d, %d logs", l.TopicID(), l.Bounds().End, len(e.m.All()))
+		}
+		e.reopen()
+	}
+	entries, err := e.fs.ReadDir("/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := slices.ContainsFunc(entries, func(d fs.DirEntry) bool {
+		return strings.HasPrefix(d.Name(), "t-0.") && strings.HasSuffix(d.Name(), "-stray")
+	})
+	if !kept {
+		t.Errorf("nothing is kept: %v", entries)
+	}
+	if err := e.m.SetAside(TopicPartition{Topic: "none"}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNamesThatLeadElsewhere: no log is made for a partition whose name is no directory's, or that no checkpoint could name.
 func TestNamesThatLeadElsewhere(t *testing.T) {
 	e := newEnv(t).open()

@@ -24,9 +24,14 @@ const maxNameBytes = 255
 
 // deleteName is the name of a partition's directory on its way out: topic-partition.HEX32-delete, the topic cut to fit.
 // Source: LocalLog.logDeleteDirName.
-func deleteName(tp TopicPartition) string {
+func deleteName(tp TopicPartition) string { return uniqueName(tp, deleteDirSuffix) }
+
+// strayName is the name of a partition's directory that is kept and not used: topic-partition.HEX32-stray. Source: LocalLog.logStrayDirName.
+func strayName(tp TopicPartition) string { return uniqueName(tp, strayDirSuffix) }
+
+func uniqueName(tp TopicPartition, kind string) string {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
-	suffix := "-" + strconv.Itoa(int(tp.Partition)) + "." + hex.EncodeToString(id[:]) + deleteDirSuffix
+	suffix := "-" + strconv.Itoa(int(tp.Partition)) + "." + hex.EncodeToString(id[:]) + kind
 	return tp.Topic[:min(len(tp.Topic), maxNameBytes-len(suffix))] + suffix
 }

@@ -192,6 +192,9 @@ func (m *Manager) createLogs(changes []change) {
 	var of []*change
 	for i := range changes {
 		if c := &changes[i]; c.err == nil && c.p == nil {
+			if c.err = m.setAside(c); c.err != nil {
+				continue
+			}
 			news = append(news, log.New{TopicPartition: c.tp, TopicID: c.id, Config: m.options.ConfigFor(c.tp.Topic)})
 			of = append(of, c)
 		}
@@ -214,6 +217,19 @@ func (m *Manager) createLogs(changes []change) {
 		c.p.minISR.Store(int32(m.options.MinISR(c.tp.Topic)))
 		c.isNew = true
 	}
+}
+
+// setAside makes room for a new replica where the log of a former topic of that name was left: a topic that was deleted while this
+// broker was away, as another controller saw it. (Kafka refuses the replica until somebody has removed the log by hand.) A single node
+// refuses, too: what lies there may be waiting for its import.
+func (m *Manager) setAside(c *change) error {
+	l := m.logs.Get(c.tp)
+	if m.fetchers == nil || !c.state.IsNew || l == nil || c.id == (log.TopicID{}) || l.TopicID() == (log.TopicID{}) || l.TopicID() == c.id {
+		return nil
+	}
+	m.logger.Warn("the log of a former topic of this name is in the way of a new replica; it is set aside", zap.String("topic", c.tp.Topic),
+		zap.Int32("partition", c.tp.Partition), zap.Stringer("topic_id", c.id), zap.Stringer("former", l.TopicID()), zap.String("dir", l.Dir()))
+	return m.logs.SetAside(c.tp)
 }
 
 // lost lists the partitions among changes that are not new and that no log directory holds.

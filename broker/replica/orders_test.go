@@ -166,3 +166,36 @@ func TestRecreation(t *testing.T) {
 		t.Errorf("the first record of the new topic got offset %d", r.BaseOffset)
 	}
 }
+
+// TestFormerTopicsLog: the log of a topic that was deleted while this broker was away does not keep a new topic of that name from having
+// a replica here; but only a replica that the controller calls new takes its place.
+func TestFormerTopicsLog(t *testing.T) {
+	inCluster(t, 2, func(c *cluster) {
+		c.elect(1)
+		c.nodes[1].mustProduce("old")
+		c.settle()
+		c.restart(2)
+		c.rejoin(2)
+		r := c.state(2)
+		r.TopicStates[0].TopicID = idOf(2)
+		code := func() int16 {
+			t.Helper()
+			return c.nodes[2].LeaderAndISR(r, 0).Topics[0].Partitions[0].ErrorCode
+		}
+		if got := code(); got != kerr.InconsistentTopicID.Code {
+			t.Errorf("one that is not new: %d", got)
+		}
+		if l := c.nodes[2].logs.Get(log.TopicPartition{Topic: "t"}); l == nil || l.Bounds().End != 1 {
+			t.Error("the log is gone")
+		}
+		p := &r.TopicStates[0].PartitionStates[0]
+		p.IsNew, p.Leader, p.LeaderEpoch, p.Replicas, p.ISR = true, 2, 0, []int32{2}, []int32{2}
+		if got := code(); got != 0 {
+			t.Errorf("a new one: %d", got)
+		}
+		if b := c.nodes[2].bounds(); b.End != 0 {
+			t.Errorf("it has what the former topic had: %+v", b)
+		}
+		c.nodes[2].mustProduce("new")
+	})
+}

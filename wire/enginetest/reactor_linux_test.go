@@ -1,6 +1,8 @@
 package enginetest
 
 import (
+	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"testing"
@@ -48,6 +50,37 @@ func exchange(t *testing.T, fd int, corr int32) {
 			t.Fatalf("no answer to %d: %v", corr, err)
 		}
 		got += n
+	}
+}
+
+// TestUnansweredAtTheEnd: a server that ends resets connections on which it has answered nothing yet, and ends the others in order.
+func TestUnansweredAtTheEnd(t *testing.T) {
+	arrived := make(chan struct{}, 2)
+	r := (&Suite{Engine: wire.EngineReactor}).start(t, wire.Config{}, &app{serve: func(r *wire.Request, _ bool) bool {
+		if string(r.Body) == "answer" {
+			answer(r)
+		} else {
+			arrived <- struct{}{}
+		}
+		return true
+	}})
+	silent, spoken := r.dial(), r.dial()
+	spoken.send(request(1, []byte("answer")))
+	if corr, _, err := spoken.receive(); corr != 1 || err != nil {
+		t.Fatalf("%d, %v", corr, err)
+	}
+	for _, c := range []*client{silent, spoken} {
+		c.send(request(2, nil))
+		<-arrived
+	}
+	if err := r.server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := silent.receive(); !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("without any answer: %v", err)
+	}
+	if _, _, err := spoken.receive(); !errors.Is(err, io.EOF) {
+		t.Errorf("with an answer before: %v", err)
 	}
 }
 

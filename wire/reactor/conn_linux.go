@@ -25,6 +25,7 @@ type conn struct {
 	queued   bool   // in the processor's toRun
 	closed   bool
 	heard    bool // something was read
+	answered bool // something was sent
 	warm     warmth
 	used     time.Duration // time of the last traffic
 	links    links         // in byUse
@@ -42,7 +43,7 @@ func (c *conn) Post(m session.Message) bool { return c.proc.post(letter{kind: de
 func (c *conn) end(cause error) {
 	c.closed = true
 	c.warm = warmth{}
-	if c.heard {
+	if c.answered || c.heard && cause != session.ErrServer {
 		unix.Close(c.fd)
 	} else {
 		reset(c.fd)
@@ -50,7 +51,7 @@ func (c *conn) end(cause error) {
 	c.peer.Closed(cause)
 }
 
-// reset closes a connection on which nothing was said as if it had never been accepted. An end in order, before any answer,
+// reset closes a connection on which nothing was said, or on which a server that ends has said nothing, as if it had never been accepted. An end in order, before any answer,
 // looks to clients like a broker that speaks something else, and some do not try again.
 func reset(fd int) {
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
@@ -173,6 +174,7 @@ func (p *processor) flush(c *conn) bool {
 		}
 		p.use(c)
 		s.Sent(n)
+		c.answered = c.answered || n > 0
 		quantum -= n
 		if n < size {
 			c.full = true
