@@ -176,3 +176,21 @@ func TestUnreadableTransactionIndex(t *testing.T) {
 		r.Part.File.Release()
 	}
 }
+
+// TestTransactionIndexThatCannotGrow: a marker that is in the log and not in the index stops the log: the next batch would get the
+// marker's offset, and a reader never hear of what was aborted.
+func TestTransactionIndexThatCannotGrow(t *testing.T) {
+	e := newEnv(t).open()
+	l := e.create("t", DefaultConfig())
+	committed(t, l, transactional(1, 0, 0, 1))
+	active := l.active()
+	if err := active.AddAborted(segment.AbortedTxn{ProducerID: 9, LastOffset: 1000}); err != nil { // which nothing can follow
+		t.Fatal(err)
+	}
+	if _, err := l.WriteMarker(Marker{ProducerID: 1}); !errors.Is(err, ErrStorage) {
+		t.Fatalf("the marker: %v", err)
+	}
+	if a, err := l.Append(transactional(1, 0, 1, 1), 0); !errors.Is(err, ErrStorage) {
+		t.Errorf("after it: %+v, %v", a, err)
+	}
+}

@@ -139,7 +139,7 @@ func (l *Log) appendLeader(w Writer, c *record.Checked, leaderEpoch int32, marke
 	if marker != nil {
 		marker.Offset = b.LastOffset()
 		if err := l.endTxn(l.active(), marker); err != nil {
-			return Appended{}, l.storage("transaction index", err)
+			return Appended{}, l.fail("transaction index", err) // the marker is in the file, and nothing may take its offset
 		}
 	} else {
 		l.mu.producers.Apply(b)
@@ -297,7 +297,7 @@ func (l *Log) appendedRun(s *segment.Segment, raw []byte, a *Appended) error {
 			return l.errorf("%w: %w", ErrCorrupt, err)
 		}
 		if err := l.applyProducer(s, e, func() (record.Entry, error) { return e, nil }, true); err != nil {
-			return l.storage("transaction index", err)
+			return l.fail("transaction index", err)
 		}
 		n := int64(1)
 		if b, ok := e.Batch(); ok {

@@ -63,10 +63,10 @@ func (m *machine) marked(ev *marked, out *runtime.Out) {
 
 // complete writes that every partition has its marker. If that cannot be written now it is tried again.
 func (m *machine) complete(e *entry, out *runtime.Out) {
-	if !e.prepared() || m.entries[e.id] != e {
+	if !e.marked() || m.entries[e.id] != e {
 		return
 	}
-	status := schema.TxnCompleteCommit
+	status, decided := schema.TxnCompleteCommit, e.value
 	if e.value.Status == schema.TxnPrepareAbort {
 		status = schema.TxnCompleteAbort
 	}
@@ -76,7 +76,7 @@ func (m *machine) complete(e *entry, out *runtime.Out) {
 	m.write(out, e, e.id, v, e.lastEpoch)
 	m.release(e, out)
 	out.Then(func(err error, out *runtime.Out) {
-		if err != nil && e.prepared() && m.entries[e.id] == e {
+		if err != nil && e.value == decided { // refused: nothing has changed
 			m.log.Warn("a completed transaction cannot be noted now; trying again", zap.String("txn", e.id), zap.Error(err))
 			out.Set(&e.again, completeAgain)
 		}

@@ -55,6 +55,9 @@ func goesOnWith(v *schema.TxnValue) (id int64, epoch int16) {
 	return v.ProducerID, v.ProducerEpoch
 }
 
+// marked says whether every partition of a prepared transaction has its marker.
+func (e *entry) marked() bool { return e.prepared() && e.unmarked != nil && len(e.unmarked) == 0 }
+
 // has says whether a partition takes part.
 func (e *entry) has(topic string, index int32) bool {
 	for i := range e.value.Topics {

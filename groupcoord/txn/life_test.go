@@ -152,6 +152,31 @@ func TestDecisionIsReplicatedFirst(t *testing.T) {
 	})
 }
 
+// That the end of a transaction was noted, and not replicated in time, says nothing about the next one: its end is not noted before its
+// markers are written.
+func TestLateEndDoesNotEndTheNext(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		ongoing(w, true)
+		w.leaders.hold()
+		w.must("commit", w.end(5, "x", 1000, 0, true), "ok 1000/1")
+		w.log.Hold()
+		w.leaders.release() // the end is noted, and not replicated
+		next := w.joins("x", 1000, 1, true, 0)
+		w.must("the next transaction", next, "waits")
+		w.must("a new producer", w.init("x"), "waits")
+		pass(31 * time.Second)
+		w.must("the next transaction", next, "COORDINATOR_NOT_AVAILABLE")
+		if got := w.status("x"); got != "PrepareAbort 1000/2" {
+			t.Errorf("%s, want it to wait for its markers", got)
+		}
+		w.leaders.markers()
+		w.log.Release()
+		if got := w.leaders.markers(); len(got) != 1 || w.status("x") != "CompleteAbort 1000/2" {
+			t.Errorf("markers %q, %s", got, w.status("x"))
+		}
+	})
+}
+
 // While the log takes nothing requests are refused and change nothing; the end of a transaction is noted when it can be.
 func TestRefusedWrites(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
