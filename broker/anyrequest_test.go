@@ -29,10 +29,10 @@ func TestAnyRequest(t *testing.T) {
 			createTopic(t, cl, "t", 2, nil)
 			cl.Close()
 			c := &chaos{t: t, b: b, r: rand.New(rand.NewPCG(seed, 7)), seed: seed}
-			entries := api.NewTable(true).Entries()
+			entries := api.NewTable(api.Embedded).Entries()
 			for range 1500 {
 				e := entries[c.r.IntN(len(entries))]
-				v := e.Served(true)
+				v := e.Served(api.Embedded)
 				c.exchange(e.Key, v.Min+int16(c.r.IntN(int(v.Max-v.Min)+1)))
 			}
 			c.close()
@@ -51,10 +51,10 @@ func TestAnyRequestToAMember(t *testing.T) {
 			createTopic(t, cl, "t", 2, nil)
 			cl.Close()
 			c := &chaos{t: t, b: b, r: rand.New(rand.NewPCG(seed, 11)), seed: seed}
-			entries := api.NewTable(false).Entries()
+			entries := api.NewTable(api.ZooKeeper).Entries()
 			for range 1500 {
 				e := entries[c.r.IntN(len(entries))]
-				v := e.Served(false)
+				v := e.Served(api.ZooKeeper)
 				c.exchange(e.Key, v.Min+int16(c.r.IntN(int(v.Max-v.Min)+1)))
 			}
 			c.close()

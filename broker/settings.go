@@ -20,9 +20,7 @@ func groupSettings(c *config.Snapshot) groupcoord.Settings {
 	settings.Group.MaxSessionTimeout = config.GroupMaxSessionTimeout.Of(c)
 	settings.Group.InitialRebalanceDelay = config.GroupInitialRebalanceDelay.Of(c)
 	settings.Group.MaxSize = config.GroupMaxSize.Of(c)
-	if c.Embedded() {
-		settings.Consumer = consumerSettings(c)
-	}
+	settings.Consumer = consumerSettings(c)
 	settings.OffsetMetadataMaxBytes = config.OffsetMetadataMaxBytes.Of(c)
 	settings.OffsetsRetention = config.OffsetsRetention.Of(c)
 	settings.OffsetsRetentionCheckInterval = config.OffsetsRetentionCheck.Of(c)
@@ -38,7 +36,7 @@ func consumerSettings(c *config.Snapshot) consumer.Settings {
 		Times:                consumer.Times(config.GroupTimesOf(c, nil)),
 		RegexRefreshInterval: config.ConsumerRegexRefresh.Of(c),
 		MaxSize:              config.ConsumerGroupMaxSize.Of(c),
-		Migration:            consumer.ParsePolicy(config.ConsumerMigration.Of(c)),
+		Migration:            migration(c),
 	}
 	for _, name := range config.ConsumerAssignors.Of(c) {
 		switch name {
@@ -50,6 +48,15 @@ func consumerSettings(c *config.Snapshot) consumer.Settings {
 		s.Assignors = append(s.Assignors, name)
 	}
 	return s
+}
+
+// migration is whether groups turn into the other kind. 3.9 has no such groups on ZooKeeper, and a default that is of no use to those who
+// have ours: 4.4's is taken.
+func migration(c *config.Snapshot) consumer.Policy {
+	if !c.Embedded() && !config.ConsumerMigration.Given(c) {
+		return consumer.ParsePolicy("bidirectional")
+	}
+	return consumer.ParsePolicy(config.ConsumerMigration.Of(c))
 }
 
 // transactionSettings are the values that the coordinator of transactions honours.
@@ -77,7 +84,6 @@ func controllerSettings(c *config.Snapshot, protocol ibp.Protocol) controller.Se
 		RefuseUnknownReplicas:        c.Embedded(),
 		Protocol:                     protocol,
 		Embedded:                     c.Embedded(),
-		Features:                     api.Features(c.Embedded()),
 		InternalTopics: map[string]controller.InternalTopic{
 			metadata.ConsumerOffsets: controller.OffsetsTopic(
 				int32(config.OffsetsTopicPartitions.Of(c)), int16(config.OffsetsTopicReplication.Of(c)),
@@ -87,8 +93,10 @@ func controllerSettings(c *config.Snapshot, protocol ibp.Protocol) controller.Se
 				int32(config.TxnTopicSegmentBytes.Of(c)), int32(config.TxnTopicMinISR.Of(c))),
 		},
 	}
-	if !c.Embedded() {
-		settings.SessionTimeout = config.ZooKeeperSession.Of(c)
+	if c.Embedded() {
+		settings.Features = api.Features()
+	} else {
+		settings.Extensions, settings.SessionTimeout = api.Features(), config.ZooKeeperSession.Of(c)
 	}
 	return settings
 }

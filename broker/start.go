@@ -81,7 +81,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 		return err
 	}
 	b.services = &api.Services{
-		BrokerID: id, ClusterID: logs.ClusterID(), Embedded: b.config.Embedded(), APIs: api.NewTable(b.config.Embedded()),
+		BrokerID: id, ClusterID: logs.ClusterID(), Embedded: b.config.Embedded(),
 		Config: b.live, Levels: b.options.Levels, Quotas: b.quotas.clients, Metadata: metadata.NewCache(), Logs: logs, Clock: b.clock, Logger: b.named(loglevel.APIs),
 		Intercept: b.options.Intercept,
 	}
@@ -192,11 +192,7 @@ func (b *Broker) buildServices(context.Context) error {
 		},
 		OnLeader: b.leadershipChanged,
 		OnISR:    func(before, after int) { s.Meter.ISRChanged(before, after) },
-
-		OnISRRefused: func() { s.Meter.ISRRefused() },
-		OnAppend:     func(topic string, bytes int, messages int64) { s.Meter.Appended(topic, bytes, messages) },
-		OnReplicated: func(bytes int) { s.Meter.Replicated(bytes) },
-		Join:         b.joiner.Join, VerifyTransactions: b.verifyTransactions,
+		Join:     b.joiner.Join, VerifyTransactions: b.verifyTransactions,
 
 		BrokerEpoch: func() int64 { return s.Controller.BrokerEpoch() },
 		Online: func(id int32, tp log.TopicPartition) bool {
@@ -296,6 +292,9 @@ func (b *Broker) startCleaner(context.Context) error {
 func (b *Broker) registration() znode.Broker {
 	r := znode.Broker{
 		ID: b.services.BrokerID, Rack: config.BrokerRack.Of(b.config), JMXPort: -1, TimestampMs: b.clock.Now().UnixMilli(),
+	}
+	if !b.config.Embedded() {
+		r.Extensions = controller.ExtensionsLevel
 	}
 	told := b.services.Listeners
 	for _, l := range b.bound {

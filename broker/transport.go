@@ -10,6 +10,7 @@ import (
 
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/znode"
+	"github.com/gregor-broker/gregor/groupcoord"
 )
 
 // transport carries the controller's orders: to this very broker by a call, to others over the network. It implements
@@ -33,6 +34,15 @@ func (t transport) Send(ctx context.Context, to int32, request kmsg.Request) (km
 		return s.UpdateMetadata(r, 0), nil
 	case *kmsg.DescribeLogDirsRequest:
 		return s.DescribeLogDirs(r), nil
+	case *kmsg.ListGroupsRequest:
+		answered := make(chan kmsg.Response, 1)
+		s.Groups.ListGroups(groupcoord.Caller{}, r, func(response kmsg.Response) { answered <- response })
+		select {
+		case response := <-answered:
+			return response, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	return nil, fmt.Errorf("%s is no order to a broker", kmsg.NameForKey(request.Key()))
 }

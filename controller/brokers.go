@@ -21,23 +21,28 @@ func (m *Machine) brokersChanged() {
 		return
 	}
 	r.retry.brokers, r.retry.brokersAgain = true, false
+	m.readRegistrations(func(nodes []store.Node) {
+		found := map[int32]*broker{}
+		for _, n := range nodes {
+			if b := m.decodeBroker(n); b != nil {
+				found[b.ID] = b
+			}
+		}
+		m.compareBrokers(found)
+		if r.retry.brokers = false; r.retry.brokersAgain {
+			m.brokersChanged()
+		}
+	})
+}
+
+// readRegistrations reads the nodes of all brokers.
+func (m *Machine) readRegistrations(then func([]store.Node)) {
 	m.read(inReign, childrens(znode.BrokerIDsPath), func(nodes []store.Node) {
 		var paths []string
 		for _, id := range sortedChildren(nodes[0]) {
 			paths = append(paths, znode.BrokerIDsPath+"/"+id)
 		}
-		m.read(inReign, datas(paths...), func(nodes []store.Node) {
-			found := map[int32]*broker{}
-			for _, n := range nodes {
-				if b := m.decodeBroker(n); b != nil {
-					found[b.ID] = b
-				}
-			}
-			m.compareBrokers(found)
-			if r.retry.brokers = false; r.retry.brokersAgain {
-				m.brokersChanged()
-			}
-		})
+		m.read(inReign, datas(paths...), then)
 	})
 }
 
@@ -118,6 +123,7 @@ func (m *Machine) brokersStarted(ids []int32, found map[int32]*broker) {
 	for _, id := range ids {
 		r.brokers[id] = found[id]
 		m.do(Watch{znode.BrokerPath(id), store.Data})
+		m.warnUnmarked(found[id])
 	}
 	r.orders.everybody = true
 	m.flush()

@@ -24,6 +24,28 @@ type configView struct {
 	changes map[string]int64             // notifications that exist, with their ctime in ms
 	reading bool                         // the list of notifications is being read
 	again   bool                         // and changed meanwhile
+
+	ownReading, ownAgain bool // the same of what 3.9 does not know
+}
+
+// own says whether a kind of configuration is one that 3.9 does not know, in a store that a 3.9 broker may read. Those have a place and
+// a notification of their own: a 3.9 broker reads no further notifications after one that it does not understand.
+func (m *Machine) own(kind string) bool {
+	return !m.o.Settings.Embedded && slices.Contains(znode.EmbeddedConfigKinds, kind)
+}
+
+// configDir is the node above the configurations of a kind.
+func (m *Machine) configDir(kind string) string {
+	if m.own(kind) {
+		return znode.OwnConfigPath + "/" + kind
+	}
+	return znode.ConfigPath + "/" + kind
+}
+
+// configPath is the node of an entity.
+func (m *Machine) configPath(entity string) string {
+	kind, rest, _ := strings.Cut(entity, "/")
+	return m.configDir(kind) + "/" + rest
 }
 
 func newConfigView() configView {
@@ -34,10 +56,13 @@ func newConfigView() configView {
 // change is lost.
 func (m *Machine) loadConfigs(then func()) {
 	m.do(Watch{znode.ConfigChangesPath, store.Children})
+	if !m.o.Settings.Embedded {
+		m.do(Watch{znode.OwnConfigPath, store.Data})
+	}
 	paths := []string{znode.ConfigChangesPath}
 	kinds := slices.Concat(znode.ConfigKinds, znode.EmbeddedConfigKinds)
 	for _, kind := range kinds {
-		paths = append(paths, znode.ConfigPath+"/"+kind)
+		paths = append(paths, m.configDir(kind))
 	}
 	m.read(inSession, childrens(paths...), func(nodes []store.Node) {
 		for _, name := range nodes[0].Children {
@@ -73,7 +98,7 @@ func (m *Machine) loadUserClients(users, entities []string, then func()) {
 func (m *Machine) readConfigs(s scope, entities []string, then func()) {
 	paths := make([]string, len(entities))
 	for i, e := range entities {
-		paths[i] = znode.ConfigEntityPath(e)
+		paths[i] = m.configPath(e)
 	}
 	m.read(s, datas(paths...), func(nodes []store.Node) {
 		for i, n := range nodes {
@@ -139,6 +164,38 @@ func (m *Machine) configsChanged() {
 	})
 }
 
+// ownConfigsChanged reads all configurations that 3.9 does not know: there are few, and every change of one is told of alike.
+func (m *Machine) ownConfigsChanged() {
+	c := &m.configs
+	if c.ownReading {
+		c.ownAgain = true
+		return
+	}
+	c.ownReading, c.ownAgain = true, false
+	paths := make([]string, len(znode.EmbeddedConfigKinds))
+	for i, kind := range znode.EmbeddedConfigKinds {
+		paths[i] = m.configDir(kind)
+	}
+	m.read(always, childrens(paths...), func(nodes []store.Node) {
+		var entities []string
+		for i, kind := range znode.EmbeddedConfigKinds {
+			for _, name := range sortedChildren(nodes[i]) {
+				entities = append(entities, kind+"/"+name)
+			}
+		}
+		for entity := range c.values {
+			if kind, _, _ := strings.Cut(entity, "/"); m.own(kind) && !slices.Contains(entities, entity) {
+				entities = append(entities, entity) // gone, it seems
+			}
+		}
+		m.readConfigs(always, entities, func() {
+			if c.ownReading = false; c.ownAgain {
+				m.ownConfigsChanged()
+			}
+		})
+	})
+}
+
 func (m *Machine) readChanges(paths []string) {
 	m.read(always, datas(paths...), func(nodes []store.Node) {
 		var entities []string
@@ -184,6 +241,7 @@ type alteration struct {
 	kind, entity string
 	change       func(map[string]string) (map[string]string, error)
 	validateOnly bool
+	own          bool // of a kind that 3.9 does not know
 	done         func(error)
 	letGo        func()
 }
@@ -201,9 +259,12 @@ func (m *Machine) beginAlteration(a *alteration) {
 
 // alterConfigs reads, changes and writes, again and again until nobody else was faster.
 func (m *Machine) alterConfigs(a *alteration) {
-	path := znode.ConfigEntityPath(a.entity)
+	path, above := m.configPath(a.entity), m.configDir(a.kind)
+	if a.own = m.own(a.kind); a.own {
+		above = "/"
+	}
 	paths := []string{path}
-	for p := store.Parent(path); p != znode.ConfigPath+"/"+a.kind; p = store.Parent(p) {
+	for p := store.Parent(path); p != above; p = store.Parent(p) {
 		paths = append(paths, p) // users/U and users/U/clients may be missing
 	}
 	m.read(always, datas(paths...), func(nodes []store.Node) {
@@ -246,6 +307,9 @@ func (a *alteration) write(nodes []store.Node, values map[string]string) (txn st
 		txn = append(txn, store.Set(n.Path, znode.EncodeConfig(values), n.Stat.Version))
 	default:
 		txn = append(txn, store.Create(n.Path, znode.EncodeConfig(values), store.Persistent))
+	}
+	if a.own {
+		return append(txn, store.Set(znode.OwnConfigPath, nil, store.AnyVersion)), gone
 	}
 	return append(txn, store.Create(znode.ConfigChangePrefix, znode.EncodeConfigChange(a.entity), store.Sequential)), gone
 }

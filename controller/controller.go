@@ -51,6 +51,8 @@ type Settings struct {
 	Protocol ibp.Protocol
 	Embedded bool      // the store is this broker's alone, and the cluster has features
 	Features []Feature // those that this broker can serve
+	// Extensions are the features that the setting of that name brings to a cluster on ZooKeeper, at their initial levels.
+	Extensions []Feature
 	// RefuseUnknownReplicas is for what 4.4 refuses and 3.9 does not, or in another order: unregistered brokers, too many
 	// partitions at once, a topic twice in one DeleteTopics.
 	RefuseUnknownReplicas bool
@@ -73,8 +75,8 @@ type InternalTopic struct {
 	Configs           map[string]string
 }
 
-// Transport carries the controller's orders to the brokers: LeaderAndISR, UpdateMetadata, StopReplica; and its question what they
-// have, DescribeLogDirs. Send blocks
+// Transport carries the controller's orders to the brokers: LeaderAndISR, UpdateMetadata, StopReplica; and its questions what they
+// have, DescribeLogDirs, and which groups they coordinate, ListGroups. Send blocks
 // until the broker has answered; the controller calls it once at a time per broker, in the order in which the orders must
 // take effect. It retries after an error until the broker's registration vanishes or its own leadership ends. The
 // request and what it refers to must not be changed; the receiver may keep them.

@@ -14,7 +14,8 @@ import (
 )
 
 // This file is features of the cluster that are finalised at a level (KIP-584): read at start, changed by UpdateFeatures. On
-// ZooKeeper there are none, as with 3.9; without it they are those of Settings.Features, and the rules are 4.4's.
+// ZooKeeper there are none, as with 3.9, but what Extensions brings; without it they are those of Settings.Features, and the rules
+// are 4.4's.
 
 // Feature is a feature that this broker can serve at the levels 0, off, to Max.
 type Feature struct {
@@ -45,7 +46,12 @@ func (s *Settings) feature(name string) (Feature, bool) {
 // takeFeatures takes what /feature holds, nil for nothing.
 func (m *Machine) takeFeatures(levels map[string]int16, version int32) {
 	m.features = &Finalised{Levels: levels, Epoch: int64(version)}
-	m.do(NotifyFeatures{m.features})
+	m.notifyFeatures()
+}
+
+// notifyFeatures says what is in force.
+func (m *Machine) notifyFeatures() {
+	m.do(NotifyFeatures{m.extensions.features(m.features, m.o.Settings.Extensions)})
 }
 
 // foreign returns a feature in force that this broker cannot serve at its level, "" if there is none.
@@ -112,8 +118,7 @@ func (m *Machine) updateFeatures(r *kmsg.UpdateFeaturesRequest, done func(*kmsg.
 	case !m.active():
 		answer(errNotController)
 	case !m.o.Settings.Embedded:
-		resp.Results = refusedFeatures(r)
-		answer(nil)
+		m.updateOnZooKeeper(r, resp, func() { done(resp) })
 	default:
 		next, err := m.nextFeatures(r)
 		if err != nil {
@@ -216,13 +221,7 @@ func refusedFeatures(r *kmsg.UpdateFeaturesRequest) []kmsg.UpdateFeaturesRespons
 	results := make([]kmsg.UpdateFeaturesResponseResult, len(r.FeatureUpdates))
 	for i := range results {
 		u := &r.FeatureUpdates[i]
-		kind := u.UpgradeType
-		if r.Version == 0 {
-			kind = upgrade
-			if u.AllowDowngrade {
-				kind = safeDowngrade
-			}
-		}
+		kind := zooKeeperKind(u, r.Version)
 		var reason string
 		switch {
 		case u.Feature == "":

@@ -182,6 +182,9 @@ func (m *Machine) startReign(deleted []string) {
 	m.reassignNodeChanged()
 	m.scheduleBalance(firstBalance)
 	m.askForStrays(r.brokerIDs())
+	for _, id := range r.brokerIDs() {
+		m.warnUnmarked(r.brokers[id])
+	}
 	early := r.early
 	r.early = nil
 	for _, run := range early {

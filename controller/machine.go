@@ -51,7 +51,8 @@ type Machine struct {
 	learned      map[string][16]byte // topics whose configuration is known, of those that this broker was given
 	forwarded    map[string]bool     // topics that the active controller has been asked to create
 	configs      configView
-	features     *Finalised
+	features     *Finalised // that /feature holds
+	extensions   extensions
 	reign        *reign            // while elected
 	unanswered   map[uint64]func() // requests outside of the reign: what to do with them when the machine quits
 }
@@ -82,7 +83,7 @@ func NewMachine(o MachineOptions) *Machine {
 	return &Machine{o: o, id: o.Broker.ID, log: o.Logger, rand: rand.New(rand.NewPCG(seed, uint64(o.Broker.ID))),
 		pending: map[uint64]continuation{}, unanswered: map[uint64]func(){}, former: map[int64]bool{},
 		learned: map[string][16]byte{}, forwarded: map[string]bool{}, brokerEpoch: -1, activeID: -1, configs: newConfigView(),
-		features: &Finalised{Epoch: -1}}
+		features: &Finalised{Epoch: -1}, extensions: extensions{version: -1}}
 }
 
 // Step takes what happened since the last turn and returns what to do now.
@@ -139,8 +140,12 @@ func (m *Machine) changed(e Changed) {
 		m.controllerChanged()
 	case e.Path == znode.ConfigChangesPath:
 		m.configsChanged()
+	case e.Path == znode.OwnConfigPath:
+		m.ownConfigsChanged()
 	case e.Path == znode.FeaturePath:
 		m.featuresChanged()
+	case e.Path == znode.ExtensionsPath:
+		m.extensionsChanged()
 	case m.reign == nil:
 	case e.Path == znode.TopicsPath, e.Path == znode.DeleteTopicsPath:
 		m.topicListChanged()

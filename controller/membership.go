@@ -61,6 +61,9 @@ func (m *Machine) setUp() {
 				m.loadConfigs(func() {
 					m.do(Watch{znode.ControllerPath, store.Data})
 					m.do(Watch{znode.FeaturePath, store.Data})
+					if !m.o.Settings.Embedded {
+						m.do(Watch{znode.ExtensionsPath, store.Data})
+					}
 					m.isSetUp = true
 					m.register()
 				})

@@ -13,8 +13,16 @@ import (
 
 // checkModes looks for signs of either before the broker registers, and takes the features that are in force.
 func (m *Machine) checkModes(then func()) {
-	m.read(inSession, datas(znode.FeaturePath, znode.MigrationPath), func(nodes []store.Node) {
+	m.read(inSession, datas(znode.FeaturePath, znode.MigrationPath, znode.ExtensionsPath), func(nodes []store.Node) {
 		feature, migration := nodes[0], nodes[1]
+		x, err := decodeExtensions(nodes[2])
+		if err != nil {
+			m.fail(fmt.Errorf("%s in the metadata store: %w: start a newer gregor, or switch it off", znode.ExtensionsPath, err))
+			return
+		}
+		if m.extensions = x; x.version >= 0 {
+			m.notifyFeatures()
+		}
 		if !feature.Exists && m.o.Settings.Embedded {
 			m.firstFeatures(func() { m.checkModes(then) })
 			return

@@ -131,7 +131,7 @@ func (m *machine) Apply(r *runtime.Record) {
 		case schema.GroupMetadata:
 			version, err = m.applyGroup(r)
 		default:
-			if kind.IsConsumer() && m.settings.Kafka4 {
+			if kind.IsConsumer() {
 				version, err = m.applyConsumer(r)
 				break
 			}

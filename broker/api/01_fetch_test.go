@@ -128,7 +128,7 @@ func TestEveryFetchVersion(t *testing.T) {
 	c := p.client()
 	value := records(t, record.BatchOptions{}, "v", 1)
 	c.mustProduce("t", 1, value)
-	for version := fetch.Served(true).Min; version <= fetch.Served(true).Max; version++ {
+	for version := fetch.Served(Embedded).Min; version <= fetch.Served(Embedded).Max; version++ {
 		r := fetchOf(version, at{"t", 0, 0, 1 << 20}, at{"t", 1, 0, 1 << 20})
 		r.Topics[0].TopicID = id
 		answers := c.fetch(r)

@@ -26,11 +26,13 @@ func serveApiVersions(s *Services, c *Call, request kmsg.Request) {
 	response := kmsg.NewPtrApiVersionsResponse()
 	response.ErrorCode = checkApiVersions(s, r)
 	if response.ErrorCode == 0 {
+		inForce := s.Features() // first: what is served may change meanwhile
 		if r.Version >= 3 {
-			s.Clients.met(c.request.Conn, Client{inShort(r.ClientSoftwareName), inShort(r.ClientSoftwareVersion), c.Listener()})
+			who := Client{inShort(r.ClientSoftwareName), inShort(r.ClientSoftwareVersion), c.Listener()}
+			s.Clients.met(c.request.Conn, told{who, inForce.Epoch})
 		}
-		response.ApiKeys = s.APIs.advertised()
-		s.addFeatures(response, r.Version)
+		response.ApiKeys = s.APIs().advertised()
+		s.addFeatures(response, inForce, r.Version)
 	}
 	c.Reply(response)
 }
@@ -58,7 +60,7 @@ func checkApiVersions(s *Services, r *kmsg.ApiVersionsRequest) int16 {
 func (t *Table) advertised() []kmsg.ApiVersionsResponseApiKey {
 	keys := make([]kmsg.ApiVersionsResponseApiKey, 0, len(t.byKey))
 	for _, e := range t.Entries() {
-		served := e.Served(t.embedded)
+		served := e.Served(t.mode)
 		keys = append(keys, kmsg.ApiVersionsResponseApiKey{
 			ApiKey: e.Key.Int16(), MinVersion: served.Min, MaxVersion: served.Max,
 		})
@@ -69,7 +71,7 @@ func (t *Table) advertised() []kmsg.ApiVersionsResponseApiKey {
 // unsupportedApiVersions answers a version of ApiVersions that is newer than ours: in the form of version 0, with our
 // range, so that the client asks again.
 func (c *Call) unsupportedApiVersions(s *Services) {
-	served := s.APIs.Versions(kmsg.ApiVersions.Int16())
+	served := s.APIs().Versions(kmsg.ApiVersions.Int16())
 	response := kmsg.NewPtrApiVersionsResponse()
 	response.Version = 0
 	response.ErrorCode = kerr.UnsupportedVersion.Code

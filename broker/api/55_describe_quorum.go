@@ -11,7 +11,7 @@ import (
 // Errors per partition: UNKNOWN_TOPIC_OR_PARTITION for all but __cluster_metadata-0. After KafkaRaftClient.handleDescribeQuorumRequest.
 var describeQuorum = Entry{
 	Key: kmsg.DescribeQuorum, ZooKeeper: none, Kafka4: v(0, 2),
-	Access: on(kmsg.ACLResourceTypeCluster, kmsg.ACLOperationDescribe), Cost: 8, Runs: onHandler,
+	Access: on(kmsg.ACLResourceTypeCluster, kmsg.ACLOperationDescribe), Cost: 8, Runs: onHandler, EmbeddedOnly: true,
 	Serve: serveDescribeQuorum,
 }
 

@@ -3,6 +3,8 @@ package api
 import (
 	"sync"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/gregor-broker/gregor/wire"
 )
 
@@ -11,30 +13,36 @@ import (
 type Clients struct {
 	mu struct {
 		sync.Mutex
-		kinds map[Client]*kind
+		kinds map[told]*kind
 	}
+}
+
+// told is what a client said, and the epoch of the features that it was told in return.
+type told struct {
+	Client
+	epoch int64
 }
 
 // Client is what a client says that it is, and the listener that it came in on.
 type Client struct{ Name, Version, Listener string }
 
-// kind are the connections that say the same. Guarded by the lock of Clients, but for Client, which does not change.
+// kind are the connections that say the same. Guarded by the lock of Clients, but for told, which does not change.
 type kind struct {
-	Client
+	told
 	connections int
 }
 
 // met notes what is at the other end of a connection, in a first stage of one of its requests.
-func (s *Clients) met(c *wire.Conn, what Client) {
+func (s *Clients) met(c *wire.Conn, what told) {
 	s.gone(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.mu.kinds[what]
 	if k == nil {
 		if s.mu.kinds == nil {
-			s.mu.kinds = map[Client]*kind{}
+			s.mu.kinds = map[told]*kind{}
 		}
-		k = &kind{Client: what}
+		k = &kind{told: what}
 		s.mu.kinds[what] = k
 	}
 	k.connections++
@@ -50,7 +58,7 @@ func (s *Clients) gone(c *wire.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k.connections--; k.connections == 0 {
-		delete(s.mu.kinds, k.Client)
+		delete(s.mu.kinds, k.told)
 	}
 	c.Value = nil
 }
@@ -61,9 +69,26 @@ func (s *Clients) Counts() map[Client]int {
 	defer s.mu.Unlock()
 	counts := make(map[Client]int, len(s.mu.kinds))
 	for what, k := range s.mu.kinds {
-		counts[what] = k.connections
+		counts[what.Client] += k.connections
 	}
 	return counts
+}
+
+// outdated says whether a request of a transactional producer came over a connection whose client was told what is served before
+// gregor.extensions was switched on. Other connections may have told it since that it need not add partitions to transactions, and this
+// one cannot carry the versions that do so by themselves: closed, it is asked anew what is served.
+func (s *Services) outdated(c *Call, request kmsg.Request) bool {
+	k, ok := c.request.Conn.Value.(*kind)
+	if !ok || !s.extended() || k.epoch >= s.Features().Epoch {
+		return false
+	}
+	switch r := request.(type) {
+	case *kmsg.ProduceRequest:
+		return r.TransactionID != nil
+	case *kmsg.TxnOffsetCommitRequest, *kmsg.EndTxnRequest:
+		return true
+	}
+	return false
 }
 
 // client is what the client calls itself; empty before it has. In a first stage only.

@@ -100,7 +100,7 @@ func (s *Services) brokerEntity(name string) (string, error) {
 // subscriptionNamed returns an error unless this can be the name of a subscription to clients' metrics.
 func (s *Services) subscriptionNamed(name string) error {
 	switch {
-	case !s.Embedded:
+	case !s.newConfigs():
 		return errOtherResource
 	case name == "":
 		return errcode.New(kerr.InvalidRequest, "Subscription name can't be empty")
@@ -120,10 +120,13 @@ func (s *Services) ownID(name string) error {
 	return nil
 }
 
-// checkGroup says whether a group may have a configuration: not on ZooKeeper, where a 3.9 broker would not know it.
+// newConfigs says whether there are configurations of kinds that a 3.9 broker on ZooKeeper does not know.
+func (s *Services) newConfigs() bool { return s.Embedded || s.extended() }
+
+// checkGroup says whether a group may have a configuration.
 func (s *Services) checkGroup(name string) error {
 	switch {
-	case !s.Embedded:
+	case !s.newConfigs():
 		return errOtherResource
 	case name == "":
 		return errcode.New(kerr.InvalidRequest, "Default group resources are not allowed.")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/wire"
 	"github.com/gregor-broker/gregor/wire/frame"
 	"github.com/gregor-broker/gregor/wire/kmsgfix"
@@ -23,13 +24,13 @@ func NewDispatcher(s *Services) *Dispatcher { return &Dispatcher{s} }
 // Admit says where a request may run and what it may cost. An unknown API or version is an error, which closes the
 // connection: an answer in the wrong form would confuse the client more (SocketServer.parseRequestHeader).
 func (d *Dispatcher) Admit(_ *wire.Conn, h frame.Header, size int) (wire.Admission, error) {
-	e := d.services.APIs.entry(h.Key)
+	apis := d.services.APIs()
+	e := apis.entry(h.Key)
 	if e == nil {
 		return wire.Admission{}, fmt.Errorf("unknown API key %d (version %d)", h.Key, h.Version)
 	}
-	if !d.services.APIs.Versions(h.Key).Contains(h.Version) && e.Key != kmsg.ApiVersions {
-		return wire.Admission{}, fmt.Errorf("%s version %d is not served, only %s",
-			e.Key.Name(), h.Version, d.services.APIs.Versions(h.Key))
+	if !apis.Versions(h.Key).Contains(h.Version) && e.Key != kmsg.ApiVersions {
+		return wire.Admission{}, fmt.Errorf("%s version %d is not served, only %s", e.Key.Name(), h.Version, apis.Versions(h.Key))
 	}
 	return wire.Admission{
 		Inline: e.Runs == onProcessor && size <= inlineBytes,
@@ -39,10 +40,10 @@ func (d *Dispatcher) Admit(_ *wire.Conn, h frame.Header, size int) (wire.Admissi
 
 // Serve decodes a request and runs its first stage.
 func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
-	e := d.services.APIs.entry(r.Header.Key)
+	e := d.services.APIs().entry(r.Header.Key)
 	call := newCall(r)
 	d.services.meter(call, e)
-	if e.Key == kmsg.ApiVersions && !d.services.APIs.Versions(r.Header.Key).Contains(r.Header.Version) {
+	if e.Key == kmsg.ApiVersions && !d.services.APIs().Versions(r.Header.Key).Contains(r.Header.Version) {
 		call.unsupportedApiVersions(d.services)
 		return true
 	}
@@ -68,8 +69,11 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 
 // serve runs the first stage of a decoded request, whether it came at once or waited at the door.
 func (s *Services) serve(v visit) {
-	v.call.watch(s, v.request)
-	defer v.call.left()
+	v.call.watch(s)
+	if s.outdated(v.call, v.request) {
+		v.call.Close("it is older than what is served since " + controller.Extensions + " was switched on; the client is to ask again")
+		return
+	}
 	if s.Intercept != nil {
 		s.Intercept(v.call, v.request, func() { v.entry.Serve(s, v.call, v.request) })
 		return

@@ -81,13 +81,15 @@ const (
 type Entry struct {
 	Key        kmsg.Key
 	ZooKeeper  Versions // what 3.9 serves in ZooKeeper mode; exactly this beside real brokers
-	Kafka4     Versions // what 4.4 serves; embedded we serve the union of both
+	Kafka4     Versions // what 4.4 serves; embedded we serve the union of both, and on ZooKeeper while gregor.extensions is on
 	Access     Access
 	Cost       int64 // bytes of memory that handling may take per byte on the wire
 	Runs       place
 	Controller bool // only the active controller can answer
 	// BetweenBrokers: never sent by clients, so never served where there is one broker.
 	BetweenBrokers bool
+	// EmbeddedOnly: what 4.4 adds is about the embedded store, so a cluster on ZooKeeper never serves it.
+	EmbeddedOnly bool
 
 	// Ready, where there is one, says whether an onProcessor request can be served without blocking right now; if not
 	// it goes to a handler.
@@ -95,13 +97,22 @@ type Entry struct {
 	Serve func(*Services, *Call, kmsg.Request)
 }
 
+// Mode is what decides which versions a broker serves.
+type Mode int8
+
+const (
+	Embedded  Mode = iota // without ZooKeeper
+	ZooKeeper             // on ZooKeeper: as 3.9
+	Extended              // on ZooKeeper, with gregor.extensions on
+)
+
 // Served is what a broker serves of the API in its mode.
-func (e *Entry) Served(embedded bool) Versions {
-	if embedded && e.BetweenBrokers {
+func (e *Entry) Served(mode Mode) Versions {
+	switch {
+	case mode == Embedded && e.BetweenBrokers:
 		return none
+	case mode == ZooKeeper, mode == Extended && e.EmbeddedOnly:
+		return e.ZooKeeper
 	}
-	if embedded {
-		return e.ZooKeeper.Union(e.Kafka4)
-	}
-	return e.ZooKeeper
+	return e.ZooKeeper.Union(e.Kafka4)
 }

@@ -22,18 +22,24 @@ const groupVersion = "group.version"
 // form, from 2 on every one has a producer epoch of its own.
 const TransactionVersion = "transaction.version"
 
-// Features returns the features of the mode: on ZooKeeper there are none.
-func Features(embedded bool) []controller.Feature {
-	if !embedded {
-		return nil
+// Features returns those that a single broker can serve, which are also what gregor.extensions brings to a cluster on ZooKeeper.
+func Features() []controller.Feature { return features }
+
+// supported are the features that clients are told of: on ZooKeeper none, as with 3.9, but while gregor.extensions is on.
+func (s *Services) supported() []controller.Feature {
+	switch {
+	case s.Embedded:
+		return features
+	case s.extended():
+		return append([]controller.Feature{{Name: controller.Extensions, Max: controller.ExtensionsLevel}}, features...)
 	}
-	return features
+	return nil
 }
 
 // addFeatures tells a client which features this broker can serve and which are in force. Below version 4 a feature that may be
 // off is left out of the first: clients of then take level 0 for a mistake (KAFKA-17011).
-func (s *Services) addFeatures(response *kmsg.ApiVersionsResponse, version int16) {
-	for _, f := range Features(s.Embedded) {
+func (s *Services) addFeatures(response *kmsg.ApiVersionsResponse, inForce *controller.Finalised, version int16) {
+	for _, f := range s.supported() {
 		if version < 4 {
 			break
 		}
@@ -41,7 +47,6 @@ func (s *Services) addFeatures(response *kmsg.ApiVersionsResponse, version int16
 		supported.Name, supported.MinVersion, supported.MaxVersion = f.Name, 0, f.Max
 		response.SupportedFeatures = append(response.SupportedFeatures, supported)
 	}
-	inForce := s.Features()
 	response.FinalizedFeaturesEpoch = inForce.Epoch
 	for _, name := range slices.Sorted(maps.Keys(inForce.Levels)) {
 		finalised := kmsg.NewApiVersionsResponseFinalizedFeature()

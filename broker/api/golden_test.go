@@ -292,7 +292,7 @@ func offsetsRequest(topic string, partition int32, timestamp int64) *kmsg.ListOf
 
 // each sends a request in every version from the given one on that Kafka serves.
 func (r *recorder) each(name string, key kmsg.Key, from int16, request func(v int16) kmsg.Request) {
-	e := NewTable(true).entry(key.Int16())
+	e := NewTable(Embedded).entry(key.Int16())
 	for v := max(from, e.Kafka4.Min); v <= e.Kafka4.Max; v++ {
 		r.do(name, v, request(v))
 	}

@@ -118,7 +118,7 @@ var deleteGroups = Entry{
 }
 
 // ConsumerGroupHeartbeat and ConsumerGroupDescribe are the APIs of groups of the consumer protocol (KIP-848). On ZooKeeper they
-// are answered with UNSUPPORTED_VERSION, as 3.9 does, which could not read the records.
+// are answered with UNSUPPORTED_VERSION, as 3.9 does, which could not read the records, unless gregor.extensions is on.
 
 var consumerGroupHeartbeat = Entry{
 	Key: kmsg.ConsumerGroupHeartbeat, ZooKeeper: v(0, 0), Kafka4: v(0, 1),
@@ -167,7 +167,9 @@ func serveConsumerGroupDescribe(s *Services, c *Call, request kmsg.Request) {
 
 // consumerGroups says whether groups of the consumer protocol are served: the configuration and the cluster's features allow it.
 func (s *Services) consumerGroups() bool {
-	return s.Embedded && slices.Contains(config.GroupProtocols.Of(s.Config.Now()), "consumer") && s.Features().Level(groupVersion) >= 1
+	c := s.Config.Now()
+	allowed := slices.Contains(config.GroupProtocols.Of(c), "consumer") || !s.Embedded && !config.GroupProtocols.Given(c) // 3.9's default is classic
+	return allowed && s.Features().Level(groupVersion) >= 1
 }
 
 // caller tells the coordinator who asks. Kafka writes a client's host with a leading slash, as Java prints addresses.

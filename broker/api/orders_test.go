@@ -59,7 +59,7 @@ func TestOrdersAreFenced(t *testing.T) {
 
 // What only brokers send is not served where there is one broker.
 func TestBetweenBrokers(t *testing.T) {
-	embedded, cluster := NewTable(true), NewTable(false)
+	embedded, cluster := NewTable(Embedded), NewTable(ZooKeeper)
 	for _, key := range []kmsg.Key{kmsg.LeaderAndISR, kmsg.StopReplica, kmsg.UpdateMetadata, kmsg.ControlledShutdown, kmsg.AlterPartition, kmsg.AllocateProducerIDs} {
 		if !embedded.Versions(key.Int16()).Empty() || cluster.Versions(key.Int16()).Empty() {
 			t.Errorf("%s: embedded %s, on ZooKeeper %s", key.Name(), embedded.Versions(key.Int16()), cluster.Versions(key.Int16()))

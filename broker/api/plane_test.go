@@ -64,7 +64,7 @@ func newPlane(t testing.TB) *plane {
 	cache := metadata.NewCache()
 	next := int64(1000)
 	p.services = &Services{
-		BrokerID: planeBroker, Embedded: true, APIs: NewTable(true), Config: config.NewLive(snapshot), Metadata: cache, Logs: logs,
+		BrokerID: planeBroker, Embedded: true, Config: config.NewLive(snapshot), Metadata: cache, Logs: logs,
 		Listeners:   Listeners{planeListener: {Host: "broker-1", Port: 9092}},
 		Downconvert: func(topic string) bool { return topic != planeUnconverted },
 		Features:    func() *controller.Finalised { return &controller.Finalised{} },

@@ -28,7 +28,6 @@ type Services struct {
 	BrokerID    int32
 	ClusterID   string
 	Embedded    bool
-	APIs        *Table
 	Config      *config.Live
 	Levels      *loglevel.Levels
 	Quotas      *quota.Clients // nil: nobody has one

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/gregor-broker/gregor/controller"
 )
 
 // entries is the table, in the order of the keys.
@@ -67,15 +69,40 @@ var entries = []*Entry{
 
 // Table is what a broker serves in its mode. Immutable.
 type Table struct {
-	embedded bool
-	byKey    []*Entry // index is the key; nil where nothing is served
+	mode  Mode
+	byKey []*Entry // index is the key; nil where nothing is served
+}
+
+// tables are those of all modes.
+var tables [Extended + 1]*Table
+
+func init() {
+	for mode := range tables {
+		tables[mode] = NewTable(Mode(mode))
+	}
+}
+
+// APIs is what the broker serves right now.
+func (s *Services) APIs() *Table {
+	switch {
+	case s.Embedded:
+		return tables[Embedded]
+	case s.extended():
+		return tables[Extended]
+	}
+	return tables[ZooKeeper]
+}
+
+// extended says whether this is a cluster on ZooKeeper in which gregor.extensions is on.
+func (s *Services) extended() bool {
+	return !s.Embedded && s.Features().Level(controller.Extensions) > 0
 }
 
 // NewTable returns the table of a mode.
-func NewTable(embedded bool) *Table {
-	t := &Table{embedded: embedded}
+func NewTable(mode Mode) *Table {
+	t := &Table{mode: mode}
 	for _, e := range entries {
-		if e.Served(embedded).Empty() {
+		if e.Served(mode).Empty() {
 			continue
 		}
 		for len(t.byKey) <= int(e.Key) {
@@ -96,7 +123,7 @@ func (t *Table) entry(key int16) *Entry {
 // Versions is what is served of a key; empty when it is not served.
 func (t *Table) Versions(key int16) Versions {
 	if e := t.entry(key); e != nil {
-		return e.Served(t.embedded)
+		return e.Served(t.mode)
 	}
 	return none
 }
@@ -108,7 +135,8 @@ func (t *Table) Entries() []*Entry {
 
 // WriteDocs writes the table as Markdown, for docs/compatibility.md.
 func WriteDocs(w io.Writer) error {
-	if _, err := fmt.Fprint(w, "| key | API | embedded | on ZooKeeper | 3.9 | 4.4 | needs | runs |\n|---|---|---|---|---|---|---|---|\n"); err != nil {
+	if _, err := fmt.Fprint(w, "| key | API | embedded | on ZooKeeper | with gregor.extensions | 3.9 | 4.4 | needs | runs |\n"+
+		"|---|---|---|---|---|---|---|---|---|\n"); err != nil {
 		return err
 	}
 	for _, e := range entries {
@@ -119,8 +147,8 @@ func WriteDocs(w io.Writer) error {
 		if e.Controller {
 			runs += ", controller"
 		}
-		_, err := fmt.Fprintf(w, "| %d | %s | %s | %s | %s | %s | %s | %s |\n", e.Key, e.Key.Name(),
-			e.Served(true), e.Served(false), e.ZooKeeper, e.Kafka4, e.Access, runs)
+		_, err := fmt.Fprintf(w, "| %d | %s | %s | %s | %s | %s | %s | %s | %s |\n", e.Key, e.Key.Name(),
+			e.Served(Embedded), e.Served(ZooKeeper), e.Served(Extended), e.ZooKeeper, e.Kafka4, e.Access, runs)
 		if err != nil {
 			return err
 		}

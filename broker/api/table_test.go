@@ -93,7 +93,7 @@ func TestVersionsAreKafkas(t *testing.T) {
 }
 
 func TestServedVersions(t *testing.T) {
-	embedded, cluster := NewTable(true), NewTable(false)
+	embedded, cluster := NewTable(Embedded), NewTable(ZooKeeper)
 	if got := embedded.Versions(kmsg.Produce.Int16()); got != (Versions{0, 13}) {
 		t.Errorf("embedded Produce is %s, want the union 0-13", got)
 	}
@@ -106,6 +106,29 @@ func TestServedVersions(t *testing.T) {
 	for _, key := range []int16{-1, 4, 200} {
 		if !embedded.Versions(key).Empty() {
 			t.Errorf("key %d is served", key)
+		}
+	}
+}
+
+// With gregor.extensions a cluster on ZooKeeper serves what 4.4 does besides, but for what is about the embedded store, and goes on to
+// serve what brokers send each other.
+func TestExtendedVersions(t *testing.T) {
+	extended, cluster := NewTable(Extended), NewTable(ZooKeeper)
+	for _, c := range []struct {
+		key  kmsg.Key
+		want Versions
+	}{
+		{kmsg.Produce, v(0, 13)}, {kmsg.EndTxn, v(0, 5)}, {kmsg.TxnOffsetCommit, v(0, 6)}, {kmsg.ConsumerGroupHeartbeat, v(0, 1)},
+		{kmsg.ListConfigResources, v(0, 1)}, {kmsg.LeaderAndISR, v(0, 7)}, {kmsg.AlterPartition, v(0, 3)}, {kmsg.DescribeQuorum, none},
+		{kmsg.UpdateFeatures, v(0, 1)},
+	} {
+		if got := extended.Versions(c.key.Int16()); got != c.want {
+			t.Errorf("%s: %s, want %s", c.key.Name(), got, c.want)
+		}
+	}
+	for _, e := range cluster.Entries() {
+		if was, is := cluster.Versions(e.Key.Int16()), extended.Versions(e.Key.Int16()); is.Union(was) != is {
+			t.Errorf("%s: %s is no longer served when the setting is switched on, only %s", e.Key.Name(), was, is)
 		}
 	}
 }

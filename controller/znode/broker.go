@@ -23,6 +23,18 @@ type Broker struct {
 	Rack        string // empty: none
 	JMXPort     int32  // -1: none
 	TimestampMs int64
+	Extensions  int16 // highest level of the setting Extensions that the broker can serve, 0: it knows nothing of it
+}
+
+// Extensions is the name of the setting that lets a cluster on ZooKeeper have more than Apache Kafka 3.9 has, and of the supported
+// feature (KIP-584) by which a registration says that its broker can: a 3.9 broker reads supported features and makes nothing of
+// one that nobody finalised in /feature.
+const Extensions = "gregor.extensions"
+
+// supported is a feature of a registration. Brokers before 3.9 refuse to read one that begins at 0.
+type supported struct {
+	Min int16 `json:"min_version"`
+	Max int16 `json:"max_version"`
 }
 
 type brokerJSON struct {
@@ -51,6 +63,9 @@ func (b Broker) Encode() []byte {
 	if b.Rack != "" {
 		v.Rack = &b.Rack
 	}
+	if b.Extensions > 0 {
+		v.Features = encode(map[string]supported{Extensions: {1, b.Extensions}})
+	}
 	return encode(v)
 }
 
@@ -64,7 +79,7 @@ func DecodeBroker(id int32, data []byte) (Broker, error) {
 	if err != nil {
 		return Broker{}, err
 	}
-	b := Broker{ID: id, JMXPort: v.JMXPort, TimestampMs: ms}
+	b := Broker{ID: id, JMXPort: v.JMXPort, TimestampMs: ms, Extensions: decodeExtensions(v.Features)}
 	if v.Rack != nil {
 		b.Rack = *v.Rack
 	}
@@ -80,6 +95,16 @@ func DecodeBroker(id int32, data []byte) (Broker, error) {
 		b.Endpoints = append(b.Endpoints, e)
 	}
 	return b, nil
+}
+
+// decodeExtensions returns the highest level of Extensions among supported features. What cannot be read holds none.
+func decodeExtensions(features json.RawMessage) int16 {
+	var v map[string]json.RawMessage
+	var s supported
+	if json.Unmarshal(features, &v) != nil || json.Unmarshal(v[Extensions], &s) != nil {
+		return 0
+	}
+	return max(s.Max, 0)
 }
 
 func parseEndpoint(text string) (Endpoint, error) {

@@ -22,6 +22,12 @@ const (
 	ProducerIDsPath     = "/latest_producer_id_block"
 	ConsumersPath       = "/consumers"
 
+	// OwnPath and what is below it is gregor's alone: Kafka 3.9 looks at none of it. It is there once Extensions was switched on.
+	// ExtensionsPath has the form of FeaturePath, OwnConfigPath that of ConfigPath; its data is written with each change below it.
+	OwnPath        = "/gregor"
+	ExtensionsPath = OwnPath + "/features"
+	OwnConfigPath  = OwnPath + "/config"
+
 	// ConfigChangePrefix and the other prefixes are those of sequential nodes.
 	ConfigChangePrefix = ConfigChangesPath + "/config_change_"
 	ISRChangePrefix    = ISRChangesPath + "/isr_change_"

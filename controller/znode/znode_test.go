@@ -131,6 +131,9 @@ func TestForms(t *testing.T) {
 		{string(Broker{ID: 1, Endpoints: []Endpoint{{"INT", "SSL", "::1", 9093}, {"A", "PLAINTEXT", "h", 1}, {"B", "PLAINTEXT", "h", 2}}, JMXPort: -1}.Encode()),
 			`{"features":{},"listener_security_protocol_map":{"A":"PLAINTEXT","B":"PLAINTEXT","INT":"SSL"},"endpoints":["INT://[::1]:9093","A://h:1","B://h:2"],` +
 				`"jmx_port":-1,"port":1,"host":"h","version":5,"timestamp":"0"}`},
+		{string(Broker{ID: 1, JMXPort: -1, Extensions: 1}.Encode()),
+			`{"features":{"gregor.extensions":{"min_version":1,"max_version":1}},"listener_security_protocol_map":{},"endpoints":[],"jmx_port":-1,"port":-1,` +
+				`"host":null,"version":5,"timestamp":"0"}`},
 		{string(Broker{ID: 1, JMXPort: -1}.Encode()),
 			`{"features":{},"listener_security_protocol_map":{},"endpoints":[],"jmx_port":-1,"port":-1,"host":null,"version":5,"timestamp":"0"}`},
 		{string(EncodePartitions([]Partition{{"t", 0}})), `{"version":1,"partitions":[{"topic":"t","partition":0}]}`},
@@ -209,4 +212,21 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%s: %q became %q, then %q, %v", path, data, first, second, err)
 		}
 	})
+}
+
+// What a registration says of the extensions, whatever else may stand there.
+func TestExtensionsOfBrokers(t *testing.T) {
+	for features, want := range map[string]int16{
+		`{}`: 0, `null`: 0, `[]`: 0, `{"gregor.extensions":{"min_version":1,"max_version":1}}`: 1, `{"gregor.extensions":3}`: 0,
+		`{"gregor.extensions":{"max_version":-4}}`: 0, `{"x":{"min_version":1,"max_version":9},"gregor.extensions":{"max_version":2}}`: 2,
+		`{"gregor.extensions":{"max_version":99999}}`: 0,
+	} {
+		b, err := DecodeBroker(1, []byte(`{"features":`+features+`,"endpoints":["PLAINTEXT://h:1"],"version":5,"timestamp":"1"}`))
+		if err != nil || b.Extensions != want {
+			t.Errorf("%s: %d %v, want %d", features, b.Extensions, err, want)
+		}
+	}
+	if b, err := DecodeBroker(1, []byte(`{"host":"h","port":1,"endpoints":["PLAINTEXT://h:1"],"version":2,"timestamp":"1"}`)); err != nil || b.Extensions != 0 {
+		t.Error(b, err)
+	}
 }

@@ -286,6 +286,18 @@ func TestVerification(t *testing.T) {
 		s.ApplyMarker(Marker{ProducerID: id, Offset: 0})
 		fails(t, &s, first, g, kerr.InvalidTxnState)
 	})
+	// Where brokers do not tell each other that a marker is of transaction version 2, epochs do: the transaction before has the next
+	// one's, its own end a higher one.
+	t.Run("a marker of the transaction before, which bumped the epoch, leaves it alone", func(t *testing.T) {
+		var s State
+		s.Apply(sent(id, 3, 0, 1, 0, true))
+		g, _ := s.BeginVerification(id, 4, 0, true, 0)
+		s.ApplyMarker(Marker{ProducerID: id, ProducerEpoch: 4, Offset: 1})
+		next := sent(id, 4, 0, 1, 2, true)
+		passes(t, &s, next, g)
+		s.ApplyMarker(Marker{ProducerID: id, ProducerEpoch: 5, Offset: 2})
+		fails(t, &s, next, g, kerr.InvalidTxnState)
+	})
 	t.Run("another epoch is another transaction", func(t *testing.T) {
 		var s State
 		s.Apply(first)

@@ -245,7 +245,7 @@ func (s *State) CheckMarker(m Marker) (again bool, err error) {
 func (s *State) ApplyMarker(m Marker) (first, stable int64, ended bool) {
 	e := s.entry(m.ProducerID)
 	e.setEpoch(m.ProducerEpoch)
-	if v := s.verifying[m.ProducerID]; v != nil && !(m.Bumped && v.epoch >= m.ProducerEpoch) {
+	if v := s.verifying[m.ProducerID]; v != nil && !((m.Bumped || v.bumps) && v.epoch >= m.ProducerEpoch) {
 		delete(s.verifying, m.ProducerID) // but not the verification of the next transaction, which a bumped epoch tells apart
 	}
 	e.coordinatorEpoch, e.stamp = m.CoordinatorEpoch, m.Timestamp
