@@ -3,7 +3,6 @@ package groupcoord
 import (
 	"slices"
 	"strings"
-	gosync "sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -95,80 +94,47 @@ func (m *machine) describe(ev *describe, out *runtime.Out) {
 // ListGroups lists the groups of all partitions that this broker leads. v4 filter by state · v5 filter by type.
 // If one of the partitions cannot answer, neither does the whole.
 func (c *Coordinator) ListGroups(_ Caller, r *kmsg.ListGroupsRequest, reply func(kmsg.Response)) {
-	ev := &listing{types: r.TypesFilter}
+	w := &wanted{types: r.TypesFilter}
 	for _, s := range r.StatesFilter {
 		if c.o.Config.Kafka4 {
 			s = strings.TrimSpace(s)
 		}
-		ev.states = append(ev.states, strings.ToLower(s))
+		w.states = append(w.states, strings.ToLower(s))
 	}
-	partitions := c.runtime.Partitions()
-	all := runtime.NewGather(len(partitions), func() {
+	ask := func(p runtime.Part[kmsg.ListGroupsResponseGroup]) runtime.Event { return &list{p, w} }
+	runtime.List(c.runtime, ask, func(found []kmsg.ListGroupsResponseGroup, err error) {
 		resp := kmsg.NewPtrListGroupsResponse()
 		resp.Version = r.Version
-		if ev.mu.err != nil {
-			resp.ErrorCode = errcode.Of(ev.mu.err)
-		} else {
-			resp.Groups = ev.mu.groups
-		}
+		resp.Groups, resp.ErrorCode = found, errcode.Of(err)
 		reply(resp)
 	})
-	for _, p := range partitions {
-		c.runtime.Submit(p, &list{ev, all.Done, nil})
-	}
 }
 
-// listing gathers the answer to one ListGroups request.
-type listing struct {
-	states, types []string
-	mu            struct {
-		gosync.Mutex
-		groups []kmsg.ListGroupsResponseGroup
-		err    error
-	}
-}
+// wanted are the filters of a ListGroups request.
+type wanted struct{ states, types []string }
 
-// wants reports whether a group passes the filters.
-func (l *listing) wants(e *entry) bool {
-	return (len(l.states) == 0 || slices.Contains(l.states, strings.ToLower(e.state()))) &&
-		(len(l.types) == 0 || slices.ContainsFunc(l.types, func(t string) bool { return strings.EqualFold(t, e.kind()) }))
+// has reports whether a group passes them.
+func (w *wanted) has(e *entry) bool {
+	return (len(w.states) == 0 || slices.Contains(w.states, strings.ToLower(e.state()))) &&
+		(len(w.types) == 0 || slices.ContainsFunc(w.types, func(t string) bool { return strings.EqualFold(t, e.kind()) }))
 }
 
 // list is the part of a ListGroups request that one partition answers.
 type list struct {
-	whole *listing
-	done  func()
-	found []kmsg.ListGroupsResponseGroup
-}
-
-// Refuse implements runtime.Event. A partition that has just moved away is not ours to list.
-func (ev *list) Refuse(err error) {
-	if errcode.Of(err) != kerr.NotCoordinator.Code {
-		ev.whole.mu.Lock()
-		ev.whole.mu.err = err
-		ev.whole.mu.Unlock()
-	}
-	ev.done()
+	runtime.Part[kmsg.ListGroupsResponseGroup]
+	wanted *wanted
 }
 
 func (m *machine) list(ev *list, out *runtime.Out) {
+	var found []kmsg.ListGroupsResponseGroup
 	for id, e := range m.groups {
-		if ev.whole.wants(e) {
+		if ev.wanted.has(e) {
 			g := kmsg.NewListGroupsResponseGroup()
 			g.Group, g.ProtocolType, g.GroupState, g.GroupType = id, e.protocolType(), e.state(), e.kind()
-			ev.found = append(ev.found, g)
+			found = append(found, g)
 		}
 	}
-	out.Then(func(err error, _ *runtime.Out) {
-		if err != nil {
-			ev.Refuse(err)
-			return
-		}
-		ev.whole.mu.Lock()
-		ev.whole.mu.groups = append(ev.whole.mu.groups, ev.found...)
-		ev.whole.mu.Unlock()
-		ev.done()
-	})
+	ev.Answer(out, found)
 }
 
 // DeleteGroups deletes groups without members, with their offsets.

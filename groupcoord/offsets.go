@@ -91,17 +91,19 @@ func (ev *commit) Refuse(err error) { ev.answer(errcode.Of(err)) }
 
 // answer gives code to all partitions that have no error yet.
 func (ev *commit) answer(code int16) {
-	if code != 0 {
-		for i := range ev.response.Topics {
-			partitions := ev.response.Topics[i].Partitions
-			for j := range partitions {
-				if partitions[j].ErrorCode == 0 {
-					partitions[j].ErrorCode = code
-				}
-			}
-		}
+	for i := range ev.response.Topics {
+		giveRest(ev.response.Topics[i].Partitions, func(p *kmsg.OffsetCommitResponseTopicPartition) *int16 { return &p.ErrorCode }, code)
 	}
 	ev.reply(ev.response)
+}
+
+// giveRest gives code to all partitions of a topic that have no error yet.
+func giveRest[P any](partitions []P, errorCode func(*P) *int16, code int16) {
+	for i := range partitions {
+		if c := errorCode(&partitions[i]); *c == 0 {
+			*c = code
+		}
+	}
 }
 
 func (m *machine) commit(ev *commit, out *runtime.Out) {
@@ -128,13 +130,15 @@ func (m *machine) commit(ev *commit, out *runtime.Out) {
 			m.writeOffset(out, ev.request, &ev.topics[i], p, nowMs)
 		}
 	}
-	out.Then(func(err error, _ *runtime.Out) {
-		code := errcode.Of(err)
-		if errors.Is(err, runtime.ErrTooLarge) && !m.settings.Kafka4 {
-			code = kerr.InvalidCommitOffsetSize.Code
-		}
-		ev.answer(code)
-	})
+	out.Then(func(err error, _ *runtime.Out) { ev.answer(m.commitCode(err)) })
+}
+
+// commitCode is the answer for offsets of which err is what became.
+func (m *machine) commitCode(err error) int16 {
+	if errors.Is(err, runtime.ErrTooLarge) && !m.settings.Kafka4 {
+		return kerr.InvalidCommitOffsetSize.Code
+	}
+	return errcode.Of(err)
 }
 
 // checkCommit says whether the sender may commit, and counts the commit as a sign of life if so. A commit to a group that

@@ -87,15 +87,8 @@ func (ev *txnCommit) Refuse(err error) { ev.answer(errcode.Of(err)) }
 
 // answer gives code to all partitions that have no error yet.
 func (ev *txnCommit) answer(code int16) {
-	if code != 0 {
-		for i := range ev.response.Topics {
-			partitions := ev.response.Topics[i].Partitions
-			for j := range partitions {
-				if partitions[j].ErrorCode == 0 {
-					partitions[j].ErrorCode = code
-				}
-			}
-		}
+	for i := range ev.response.Topics {
+		giveRest(ev.response.Topics[i].Partitions, func(p *kmsg.TxnOffsetCommitResponseTopicPartition) *int16 { return &p.ErrorCode }, code)
 	}
 	ev.reply(ev.response)
 }
@@ -126,13 +119,7 @@ func (m *machine) txnCommit(ev *txnCommit, out *runtime.Out) {
 		}
 	}
 	out.In(runtime.Txn{ProducerID: r.ProducerID, ProducerEpoch: r.ProducerEpoch, Guard: ev.guard})
-	out.Then(func(err error, _ *runtime.Out) {
-		code := errcode.Of(err)
-		if errors.Is(err, runtime.ErrTooLarge) && !m.settings.Kafka4 {
-			code = kerr.InvalidCommitOffsetSize.Code
-		}
-		ev.answer(code)
-	})
+	out.Then(func(err error, _ *runtime.Out) { ev.answer(m.commitCode(err)) })
 }
 
 // checkTxnCommit is checkCommit for a transaction. Versions that do not know STALE_MEMBER_EPOCH get ILLEGAL_GENERATION.

@@ -3,7 +3,6 @@ package txn
 import (
 	"regexp"
 	"slices"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -90,24 +89,18 @@ func (e *entry) open() (list []partition) {
 	return list
 }
 
-// listing gathers the answer to one ListTransactions request.
-type listing struct {
+// wanted are the filters of a ListTransactions request.
+type wanted struct {
 	states    []string
 	producers []int64
-	longerMs  int64 // -1 any
-	pattern   *regexp.Regexp
-	mu        struct {
-		sync.Mutex
-		found []kmsg.ListTransactionsResponseTransactionState
-		err   error
-	}
+	longerMs  int64          // -1 any
+	pattern   *regexp.Regexp // nil any
 }
 
 // list is the part of a ListTransactions request that one partition answers.
 type list struct {
-	whole *listing
-	done  func()
-	found []kmsg.ListTransactionsResponseTransactionState
+	runtime.Part[kmsg.ListTransactionsResponseTransactionState]
+	wanted *wanted
 }
 
 // List lists the transactional ids of all partitions that this broker leads. v1 duration (KIP-994) · v2 pattern (KIP-1152).
@@ -116,7 +109,7 @@ type list struct {
 func (c *Coordinator) List(r *kmsg.ListTransactionsRequest, reply func(kmsg.Response)) {
 	resp := kmsg.NewPtrListTransactionsResponse()
 	resp.Version = r.Version
-	whole := &listing{producers: r.ProducerIDFilters, longerMs: r.DurationFilterMillis}
+	w := &wanted{producers: r.ProducerIDFilters, longerMs: r.DurationFilterMillis}
 	if pattern := r.TransactionalIDPattern; pattern != nil && *pattern != "" {
 		compiled, err := regexp.Compile(`\A(?:` + *pattern + `)\z`)
 		if err != nil {
@@ -124,74 +117,49 @@ func (c *Coordinator) List(r *kmsg.ListTransactionsRequest, reply func(kmsg.Resp
 			reply(resp)
 			return
 		}
-		whole.pattern = compiled
+		w.pattern = compiled
 	}
 	for _, s := range r.StateFilters {
 		if slices.Contains(schema.TxnStatuses, s) {
-			whole.states = append(whole.states, s)
+			w.states = append(w.states, s)
 		} else {
 			resp.UnknownStateFilters = append(resp.UnknownStateFilters, s)
 		}
 	}
-	if len(r.StateFilters) > 0 && len(whole.states) == 0 {
+	if len(r.StateFilters) > 0 && len(w.states) == 0 {
 		reply(resp) // nothing is in a state that does not exist
 		return
 	}
-	partitions := c.runtime.Partitions()
-	all := runtime.NewGather(len(partitions), func() {
-		if whole.mu.err != nil {
-			resp.ErrorCode = errcode.Of(whole.mu.err)
-		} else {
-			resp.TransactionStates = whole.mu.found
-		}
+	ask := func(p runtime.Part[kmsg.ListTransactionsResponseTransactionState]) runtime.Event { return &list{p, w} }
+	runtime.List(c.runtime, ask, func(found []kmsg.ListTransactionsResponseTransactionState, err error) {
+		resp.TransactionStates, resp.ErrorCode = found, errcode.Of(err)
 		reply(resp)
 	})
-	for _, p := range partitions {
-		c.runtime.Submit(p, &list{whole: whole, done: all.Done})
-	}
 }
 
-// wants says whether an entry passes the filters.
-func (l *listing) wants(e *entry, nowMs int64) bool {
+// has says whether an entry passes the filters.
+func (w *wanted) has(e *entry, nowMs int64) bool {
 	v := e.value
 	switch {
-	case len(l.producers) > 0 && !slices.Contains(l.producers, v.ProducerID):
-	case len(l.states) > 0 && !slices.Contains(l.states, v.Status.String()):
-	case l.longerMs >= 0 && (v.StartMs < 0 || nowMs-v.StartMs <= l.longerMs):
-	case l.pattern != nil && !l.pattern.MatchString(e.id):
+	case len(w.producers) > 0 && !slices.Contains(w.producers, v.ProducerID):
+	case len(w.states) > 0 && !slices.Contains(w.states, v.Status.String()):
+	case w.longerMs >= 0 && (v.StartMs < 0 || nowMs-v.StartMs <= w.longerMs):
+	case w.pattern != nil && !w.pattern.MatchString(e.id):
 	default:
 		return true
 	}
 	return false
 }
 
-// Refuse implements runtime.Event. A partition that has just moved away is not ours to list.
-func (ev *list) Refuse(err error) {
-	if errcode.Of(err) != kerr.NotCoordinator.Code {
-		ev.whole.mu.Lock()
-		ev.whole.mu.err = err
-		ev.whole.mu.Unlock()
-	}
-	ev.done()
-}
-
 func (m *machine) list(ev *list, out *runtime.Out) {
 	nowMs := out.Now.WallMs()
+	var found []kmsg.ListTransactionsResponseTransactionState
 	for _, e := range m.entries {
-		if ev.whole.wants(e, nowMs) {
+		if ev.wanted.has(e, nowMs) {
 			s := kmsg.NewListTransactionsResponseTransactionState()
 			s.TransactionalID, s.ProducerID, s.TransactionState = e.id, e.value.ProducerID, e.value.Status.String()
-			ev.found = append(ev.found, s)
+			found = append(found, s)
 		}
 	}
-	out.Then(func(err error, _ *runtime.Out) {
-		if err != nil {
-			ev.Refuse(err)
-			return
-		}
-		ev.whole.mu.Lock()
-		ev.whole.mu.found = append(ev.whole.mu.found, ev.found...)
-		ev.whole.mu.Unlock()
-		ev.done()
-	})
+	ev.Answer(out, found)
 }
