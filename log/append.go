@@ -82,8 +82,9 @@ func (l *Log) WriteMarker(m Marker) (Appended, error) {
 		kind = record.Commit
 	}
 	now := l.dir.nowMs()
-	c := record.Trusted(record.BuildMarker(m.ProducerID, m.ProducerEpoch, kind, m.CoordinatorEpoch, now))
 	l.mu.Lock()
+	l.mu.marker = record.BuildMarkerIn(l.mu.marker, m.ProducerID, m.ProducerEpoch, kind, m.CoordinatorEpoch, now)
+	c := record.Trusted(l.mu.marker)
 	a, err := l.appendLeader(Writer{}, &c, m.LeaderEpoch, &endMarker{producer.Marker{
 		ProducerID: m.ProducerID, ProducerEpoch: m.ProducerEpoch, CoordinatorEpoch: m.CoordinatorEpoch, Bumped: m.Bumped, Timestamp: now,
 	}, m.Commit})

@@ -52,6 +52,7 @@ type Log struct {
 		sync.Mutex
 		id          TopicID
 		producers   producer.State
+		marker      []byte  // memory for the next one
 		snapshots   []int64 // offsets of the snapshot files, rising
 		unsynced    []int64 // those among them that are not synced
 		epochsDirty bool    // epochs differ from the file

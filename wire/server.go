@@ -79,7 +79,6 @@ func New(cfg Config, h Handler) (*Server, error) {
 	if s.engine, err = newEngine(cfg.Engine, session.Options{
 		Acceptor: acceptor{s}, Processors: cfg.Processors, IdleTimeout: cfg.IdleTimeout, SendBuffer: cfg.SendBuffer,
 		ReceiveBuffer: cfg.ReceiveBuffer, Backlog: cfg.Backlog, Clock: cfg.Clock, Logger: cfg.Logger, Pool: s.pool,
-		Waiting: s.handlers.Waiting,
 	}); err != nil {
 		s.handlers.Close()
 		return nil, err

@@ -126,8 +126,10 @@ func isIn(topics []schema.TxnTopic, topic string, partition int32) bool {
 func answerFor(t *kmsg.AddPartitionsToTxnRequestTransaction, code func(string, int32) int16) kmsg.AddPartitionsToTxnResponseTransaction {
 	a := kmsg.NewAddPartitionsToTxnResponseTransaction()
 	a.TransactionalID = t.TransactionalID
+	a.Topics = make([]kmsg.AddPartitionsToTxnResponseTransactionTopic, 0, len(t.Topics))
 	for _, topic := range t.Topics {
 		at := kmsg.AddPartitionsToTxnResponseTransactionTopic{Topic: topic.Topic}
+		at.Partitions = make([]kmsg.AddPartitionsToTxnResponseTransactionTopicPartition, 0, len(topic.Partitions))
 		for _, p := range topic.Partitions {
 			at.Partitions = append(at.Partitions, kmsg.AddPartitionsToTxnResponseTransactionTopicPartition{Partition: p, ErrorCode: code(topic.Topic, p)})
 		}

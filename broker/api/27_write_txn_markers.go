@@ -50,6 +50,8 @@ func (s *Services) WriteTxnMarkers(r *kmsg.WriteTxnMarkersRequest, done func(*km
 	var data []replica.Marker
 	var answers, offsetAnswers []*int16
 	var offsets []replica.Marker // of __consumer_offsets: their coordinator's
+	n := partitionsOf(r)
+	data, answers = make([]replica.Marker, 0, n), make([]*int16, 0, n)
 	for i := range r.Markers {
 		w.response.Markers = append(w.response.Markers, markerAnswer(&r.Markers[i]))
 		topics := w.response.Markers[i].Topics
@@ -83,12 +85,23 @@ func (s *Services) WriteTxnMarkers(r *kmsg.WriteTxnMarkersRequest, done func(*km
 	})
 }
 
+// partitionsOf counts the partitions of all markers.
+func partitionsOf(r *kmsg.WriteTxnMarkersRequest) (n int) {
+	for i := range r.Markers {
+		for j := range r.Markers[i].Topics {
+			n += len(r.Markers[i].Topics[j].Partitions)
+		}
+	}
+	return n
+}
+
 func markerAnswer(m *kmsg.WriteTxnMarkersRequestMarker) kmsg.WriteTxnMarkersResponseMarker {
 	a := kmsg.NewWriteTxnMarkersResponseMarker()
 	a.ProducerID = m.ProducerID
 	for i := range m.Topics {
 		t := kmsg.NewWriteTxnMarkersResponseMarkerTopic()
 		t.Topic = m.Topics[i].Topic
+		t.Partitions = make([]kmsg.WriteTxnMarkersResponseMarkerTopicPartition, 0, len(m.Topics[i].Partitions))
 		for _, p := range m.Topics[i].Partitions {
 			ap := kmsg.NewWriteTxnMarkersResponseMarkerTopicPartition()
 			ap.Partition = p

@@ -81,13 +81,27 @@ func (c *Call) send(r kmsg.Response) {
 	if c.watcher != nil {
 		c.seen(each(func(f func(int16)) { codes(r, f) }))
 	}
-	buf := c.request.Buffer(smallReply)
+	buf := c.request.Buffer(replySize(r))
 	buf = frame.AppendResponseHeader(buf, r.Key(), r.GetVersion(), c.request.Header.CorrelationID)
 	c.request.Reply(payload.Part{Bytes: r.AppendTo(buf)})
 }
 
 // smallReply is the buffer that an answer starts with; most need no more.
 const smallReply = 256
+
+// replySize is how large that buffer is for an answer.
+func replySize(r kmsg.Response) int {
+	const partition = 40 // of a Produce, which has many
+	p, ok := r.(*kmsg.ProduceResponse)
+	if !ok {
+		return smallReply
+	}
+	n := smallReply
+	for i := range p.Topics {
+		n += partition * len(p.Topics[i].Partitions)
+	}
+	return n
+}
 
 // replyFetch answers with r, whose files the network layer releases when they are sent.
 func (c *Call) replyFetch(r *fetchenc.Response) {

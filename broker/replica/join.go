@@ -1,13 +1,15 @@
 package replica
 
 import (
-	"bytes"
+	"slices"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/record"
 	"github.com/gregor-broker/gregor/wire/errcode"
+	"github.com/gregor-broker/gregor/wire/invariants"
 )
 
 // Joining asks the coordinator of a transaction whether partitions are part of it, or has it add them (KIP-890).
@@ -70,6 +72,7 @@ func (m *Manager) join(p *ProduceParams, entries []ProduceEntry) (*Joining, []in
 	}
 	var j *Joining
 	var asked []int
+	var logs []*log.Log // of the entries asked about
 	for i := range entries {
 		e := &entries[i]
 		b, ok := e.transactional()
@@ -89,31 +92,29 @@ func (m *Manager) join(p *ProduceParams, entries []ProduceEntry) (*Joining, []in
 		if err != nil {
 			continue // which the append will say
 		}
-		if e.begin(partition, j, b.BaseSequence()) {
-			j.Partitions = append(j.Partitions, partition.tp)
-			asked = append(asked, i)
+		if !e.begin(partition.log, j) {
+			continue
 		}
+		if asked == nil {
+			most := len(entries) - i
+			asked, logs, j.Partitions = make([]int, 0, most), make([]*log.Log, 0, most), make([]log.TopicPartition, 0, most)
+		}
+		asked, logs, j.Partitions = append(asked, i), append(logs, partition.log), append(j.Partitions, partition.tp)
 	}
 	if len(asked) == 0 {
 		return nil, nil
 	}
+	j.Renew = func() {
+		for k, i := range asked {
+			entries[i].begin(logs[k], j)
+		}
+	}
 	return j, asked
 }
 
-// begin begins the verification of an entry and says whether the coordinator must be asked.
-func (e *ProduceEntry) begin(partition *Partition, j *Joining, sequence int32) (ask bool) {
-	renew := j.Renew
-	begin := func() {
-		e.guard, ask = partition.log.BeginVerification(j.ProducerID, j.ProducerEpoch, sequence, j.Client == TxnImplicit)
-	}
-	if begin(); ask {
-		j.Renew = func() {
-			if renew != nil {
-				renew()
-			}
-			begin()
-		}
-	}
+// begin begins the verification of a transactional entry and says whether the coordinator must be asked.
+func (e *ProduceEntry) begin(l *log.Log, j *Joining) (ask bool) {
+	e.guard, ask = l.BeginVerification(j.ProducerID, j.ProducerEpoch, record.Batch(e.Records).BaseSequence(), j.Client == TxnImplicit)
 	return ask
 }
 
@@ -127,15 +128,47 @@ func refuseTransactional(entries []ProduceEntry) {
 
 // produceJoined appends the entries once the coordinator has answered.
 func (m *Manager) produceJoined(p ProduceParams, entries []ProduceEntry, j *Joining, asked []int, done func([]ProduceResult)) {
-	for i := range entries {
-		entries[i].Records = bytes.Clone(entries[i].Records)
-	}
+	kept := keepRecords(entries)
 	m.options.Join(j, func(errs []error) {
 		for k, i := range asked {
 			entries[i].Err = joinError(j.Client, errs[k])
 		}
 		m.appendAll(&p, entries, done)
+		kept.free()
 	})
+}
+
+// keptRecords is memory in which entries outlive the request that they came in.
+type keptRecords struct{ bytes []byte }
+
+var keptPool = sync.Pool{New: func() any { return new(keptRecords) }}
+
+// keepRecords copies the records of the entries.
+func keepRecords(entries []ProduceEntry) *keptRecords {
+	size := 0
+	for i := range entries {
+		size += len(entries[i].Records)
+	}
+	k := keptPool.Get().(*keptRecords)
+	k.bytes = slices.Grow(k.bytes[:0], size)
+	for i := range entries {
+		e := &entries[i]
+		from := len(k.bytes)
+		k.bytes = append(k.bytes, e.Records...)
+		e.Records = k.bytes[from:len(k.bytes):len(k.bytes)]
+	}
+	return k
+}
+
+// free gives the memory back, whose contents nobody looks at any more.
+func (k *keptRecords) free() {
+	const most = 1 << 20
+	if invariants.Enabled {
+		clear(k.bytes)
+	}
+	if cap(k.bytes) <= most {
+		keptPool.Put(k)
+	}
 }
 
 // joinError is what a producer is told of a coordinator's answer: NOT_ENOUGH_REPLICAS for what passes, which old clients

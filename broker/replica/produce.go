@@ -87,8 +87,9 @@ func (m *Manager) Produce(p ProduceParams, entries []ProduceEntry, done func([]P
 func (m *Manager) appendAll(p *ProduceParams, entries []ProduceEntry, done func([]ProduceResult)) {
 	results := make([]ProduceResult, len(entries))
 	nowMs := m.clock.Now().UnixMilli()
+	rules := new(record.Rules) // of one entry after the other
 	for i := range entries {
-		m.append(p, &entries[i], nowMs, &results[i])
+		m.append(p, &entries[i], nowMs, rules, &results[i])
 	}
 	for i := range results {
 		if q := results[i].partition; q != nil {
@@ -111,8 +112,8 @@ func (p *Partition) appended() {
 	p.happened()
 }
 
-// append checks and appends one entry.
-func (m *Manager) append(p *ProduceParams, e *ProduceEntry, nowMs int64, r *ProduceResult) {
+// append checks and appends one entry. rules is memory for those of its topic.
+func (m *Manager) append(p *ProduceParams, e *ProduceEntry, nowMs int64, rules *record.Rules, r *ProduceResult) {
 	*r = ProduceResult{Err: e.Err, BaseOffset: -1, LogAppendTime: -1, LogStartOffset: -1}
 	if r.Err != nil {
 		return
@@ -123,8 +124,8 @@ func (m *Manager) append(p *ProduceParams, e *ProduceEntry, nowMs int64, r *Prod
 		return
 	}
 	l := partition.log
-	rules := l.Config().Rules(nowMs)
-	checked, err := record.Check(e.Records, p.Version, &rules)
+	*rules = l.Config().Rules(nowMs)
+	checked, err := record.Check(e.Records, p.Version, rules)
 	if err != nil {
 		r.Err = err
 		if tellsLogStart(err) {

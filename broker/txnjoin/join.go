@@ -130,7 +130,7 @@ func withPartition(topics []kmsg.AddPartitionsToTxnRequestTransactionTopic, tp l
 		}
 	}
 	t := kmsg.NewAddPartitionsToTxnRequestTransactionTopic()
-	t.Topic, t.Partitions = tp.Topic, []int32{tp.Partition}
+	t.Topic, t.Partitions = tp.Topic, append(make([]int32, 0, 16), tp.Partition)
 	return append(topics, t)
 }
 

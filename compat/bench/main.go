@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -35,11 +36,19 @@ type settings struct {
 	noDumpLog bool
 	brokers   []string
 	passes    int // unmeasured ones
+	profiles  string
 }
+
+// clientGC keeps this process, which measures latencies, from collecting its garbage a hundred times a second.
+const clientGC = 1000
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == bareCommand {
 		exitOn(bareMain(os.Args[2:]))
+		return
+	}
+	if len(os.Args) > 2 && os.Args[1] == beatCommand {
+		exitOn(beatMain(os.Args[2:]))
 		return
 	}
 	var s settings
@@ -52,6 +61,7 @@ func main() {
 	flag.Float64Var(&s.noise, "noise", 0.3, "repeat a run in which others used more than this many cores")
 	flag.BoolVar(&s.noDumpLog, "no-dump-log", false, "leave kafka-dump-log out of the checks")
 	flag.IntVar(&s.passes, "passes", 1, "whole unmeasured passes of the rows that run on warm brokers")
+	flag.StringVar(&s.profiles, "profiles", "", "folder to write a CPU profile of gregor to for each of its runs, which costs it a little")
 	brokers := flag.String("brokers", gregorName+","+kafkaName, "measure only these, without ratios where one is left out")
 	flag.Parse()
 	if *list {
@@ -62,6 +72,7 @@ func main() {
 		}
 		return
 	}
+	debug.SetGCPercent(clientGC)
 	s.only = regexp.MustCompile(*only)
 	s.brokers = strings.Split(*brokers, ",")
 	exitOn(run(&s))
@@ -101,7 +112,7 @@ func run(s *settings) error {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "== %s\n", g.name)
-		b := &bench{settings: s, dir: filepath.Join(dir, g.name), results: results, make: g.server}
+		b := &bench{settings: s, dir: filepath.Join(dir, g.name), results: results, make: profiled(s, g.server)}
 		if err := g.measure(b, rows); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", g.name, err))
 		}

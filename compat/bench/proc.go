@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,24 @@ func cpuOf(pid int) time.Duration {
 	user, _ := strconv.ParseInt(fields[11], 10, 64)
 	system, _ := strconv.ParseInt(fields[12], 10, 64)
 	return time.Duration(user+system) * tick
+}
+
+// switchesOf returns how often the threads of a process, those that live, have lost or given up the CPU.
+func switchesOf(pid int) (n int64) {
+	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid)) // the pattern is well formed
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for line := range strings.Lines(string(text)) {
+			if name, value, _ := strings.Cut(line, ":"); strings.HasSuffix(name, "voluntary_ctxt_switches") {
+				k, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+				n += k
+			}
+		}
+	}
+	return n
 }
 
 // memoryOf returns a process's anonymous memory, which it cannot give back, and all that is resident, in bytes.
@@ -77,10 +96,20 @@ type meter struct {
 	began          time.Time
 	broker, client time.Duration
 	machine        time.Duration
+	switches       int64
 }
 
 func startMeter(t *server) *meter {
-	return &meter{server: t, began: time.Now(), broker: cpuOfAll(t.pids()), client: cpuOfAll(t.helpers()), machine: machineBusy()}
+	m := &meter{server: t, switches: switchesOfAll(t.pids())}
+	m.began, m.broker, m.client, m.machine = time.Now(), cpuOfAll(t.pids()), cpuOfAll(t.helpers()), machineBusy()
+	return m
+}
+
+func switchesOfAll(pids []int) (sum int64) {
+	for _, pid := range pids {
+		sum += switchesOf(pid)
+	}
+	return sum
 }
 
 func cpuOfAll(pids []int) time.Duration {
@@ -101,6 +130,7 @@ func (m *meter) stop(bytes int64) sample {
 		"cpu_s":      broker,
 		"cpu_cores":  broker / seconds,
 		"client_cpu": client,
+		"switches":   float64(switchesOfAll(m.server.pids()) - m.switches),
 		otherCores:   max(0, ((machineBusy()-m.machine).Seconds()-broker-client)/seconds),
 	}
 	if bytes > 0 {

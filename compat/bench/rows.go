@@ -128,8 +128,9 @@ const tries = 4
 func (b *bench) measureRow(r row, t *server, keep bool) error {
 	for try := 1; ; try++ {
 		syscall.Sync() // what earlier runs left to write
+		profile := b.profile(r, t, keep)
 		got, err := r.measure(b, t)
-		if err != nil {
+		if err = errors.Join(err, profile()); err != nil {
 			return fmt.Errorf("%s, %s: %w", r.name, t.name, err)
 		}
 		noisy := got[otherCores] > b.settings.noise

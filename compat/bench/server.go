@@ -29,6 +29,7 @@ type server struct {
 	done   chan struct{}
 	frozen bool
 	extra  []string // arguments of the bare server
+	pprof  string   // address of its profiles, "" none
 	props  []string // configuration of a cluster's member
 
 	members   []*server // brokers 1 to n
@@ -96,7 +97,7 @@ func (s *server) command() ([]string, error) {
 	case gregorName:
 		config := filepath.Join(s.dir, "server.properties")
 		text := fmt.Sprintf("listeners=PLAINTEXT://%s\nlog.dirs=%s\n", s.addr, s.dataDir())
-		return []string{harness.Binary(), "serve", "--config", config}, os.WriteFile(config, []byte(text), 0o644)
+		return append([]string{harness.Binary(), "serve", "--config", config}, s.profiling()...), os.WriteFile(config, []byte(text), 0o644)
 	case kafkaName:
 		return s.kafkaCommand()
 	default:

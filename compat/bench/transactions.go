@@ -26,7 +26,7 @@ var transactionRows = []row{
 var transactionMetrics = []metric{
 	{name: "transactions_per_s", unit: "transactions/s", higher: true, must: 2, aim: 4},
 	{name: "commit_p99_ms", unit: "ms", must: 0.5, aim: 0.2}, {name: "commit_p50_ms", unit: "ms"},
-	{name: "cpu_us_per_transaction", unit: "µs"},
+	{name: "cpu_us_per_transaction", unit: "µs"}, {name: "client_us_per_transaction", unit: "µs"}, {name: "switches_per_transaction", unit: "changes of thread"},
 }
 
 // transactional is producers that commit one transaction after the other, each of one record of 1 KiB for every partition.
@@ -74,6 +74,8 @@ func (x transactional) measure(b *bench, t *server) (sample, error) {
 	}
 	s["transactions_per_s"] = float64(len(all)) / s["seconds"]
 	s["cpu_us_per_transaction"] = s["cpu_s"] * 1e6 / float64(len(all))
+	s["client_us_per_transaction"] = s["client_cpu"] * 1e6 / float64(len(all))
+	s["switches_per_transaction"] = s["switches"] / float64(len(all))
 	s["commit_p50_ms"], s["commit_p99_ms"] = percentile(all, .5), percentile(all, .99)
 	return s, deleteTopic(t, transactionTopic)
 }

@@ -78,12 +78,17 @@ func (m *machine) describe(ev *describe, out *runtime.Out) {
 
 // open returns the partitions whose transaction is not over: those that have their marker are left out.
 func (e *entry) open() (list []partition) {
+	if g := e.ending; g != nil {
+		for at, p := range g.partitions {
+			if !g.written[at] {
+				list = append(list, p)
+			}
+		}
+		return list
+	}
 	for _, t := range e.value.Topics {
 		for _, p := range t.Partitions {
-			at := partition{t.Topic, p}
-			if _, missing := e.unmarked[at]; e.unmarked == nil || missing {
-				list = append(list, at)
-			}
+			list = append(list, partition{t.Topic, p})
 		}
 	}
 	return list

@@ -12,51 +12,71 @@ import (
 // completeAgain is how long after a refusal it is tried again to write that a transaction is complete.
 const completeAgain = 100 * time.Millisecond
 
+// ending is a prepared transaction whose markers are on their way. What the machine keeps of them is the machine's; the rest does
+// not change.
+type ending struct {
+	life             *life // of the machine that sent the markers
+	id               string
+	coordinatorEpoch int32
+	producerID       int64
+	producerEpoch    int16
+	commit           bool
+	version          int8 // of the protocol
+	partitions       []partition
+
+	written []bool // which partitions have their marker; the machine's
+	left    int    // how many do not; the machine's
+}
+
 // sendMarkers has the markers of a prepared transaction written. Its record is replicated.
 func (m *machine) sendMarkers(e *entry, out *runtime.Out) {
-	if !e.prepared() || e.unmarked != nil {
+	if !e.prepared() || e.ending != nil {
 		return
 	}
-	e.unmarked = map[partition]struct{}{}
-	var list []*marker
+	n := 0
+	for i := range e.value.Topics {
+		n += len(e.value.Topics[i].Partitions)
+	}
+	g := &ending{
+		life: m.life, id: e.id, coordinatorEpoch: out.LeaderEpoch, producerID: e.value.ProducerID, producerEpoch: e.value.ProducerEpoch,
+		commit: e.value.Status == schema.TxnPrepareCommit, version: int8(e.value.ClientVersion),
+		partitions: make([]partition, 0, n), written: make([]bool, n), left: n,
+	}
 	for _, t := range e.value.Topics {
 		for _, p := range t.Partitions {
-			e.unmarked[partition{t.Topic, p}] = struct{}{}
-			list = append(list, &marker{
-				life: m.life, id: e.id, partition: partition{t.Topic, p}, coordinatorEpoch: out.LeaderEpoch,
-				producerID: e.value.ProducerID, producerEpoch: e.value.ProducerEpoch,
-				commit: e.value.Status == schema.TxnPrepareCommit, version: int8(e.value.ClientVersion),
-			})
+			g.partitions = append(g.partitions, partition{t.Topic, p})
 		}
 	}
-	if len(list) == 0 {
+	e.ending = g
+	if n == 0 {
 		m.complete(e, out)
 		return
 	}
-	m.sender.send(list)
+	m.sender.send(g)
 }
 
 // marked says that partitions have their markers, or are gone.
 type marked struct {
-	life          *life
-	id            string
-	producerID    int64
-	producerEpoch int16
-	partitions    []partition
+	ending *ending
+	at     []int32 // in its list
 }
 
 // Refuse does nothing: whoever leads the partition next sends the markers again.
 func (*marked) Refuse(error) {}
 
 func (m *machine) marked(ev *marked, out *runtime.Out) {
-	e := m.entries[ev.id]
-	if ev.life != m.life || e == nil || e.unmarked == nil || e.value.ProducerID != ev.producerID || e.value.ProducerEpoch != ev.producerEpoch {
+	g := ev.ending
+	e := m.entries[g.id]
+	if e == nil || e.ending != g {
 		return
 	}
-	for _, p := range ev.partitions {
-		delete(e.unmarked, p)
+	for _, at := range ev.at {
+		if !g.written[at] {
+			g.written[at] = true
+			g.left--
+		}
 	}
-	if len(e.unmarked) == 0 {
+	if g.left == 0 {
 		m.complete(e, out)
 	}
 }

@@ -30,10 +30,10 @@ type entry struct {
 	// not stored. next is what it becomes with the record that is being written.
 	lastEpoch, next int16
 
-	unmarked map[partition]struct{} // of a prepared transaction: where markers are missing; nil while it is not replicated
-	again    runtime.Timer          // tries again to write that the transaction is complete
-	held     []*addPartitions       // wait for that
-	patience runtime.Timer          // ends their waiting
+	ending   *ending          // of a prepared transaction; nil while that is not replicated
+	again    runtime.Timer    // tries again to write that the transaction is complete
+	held     []*addPartitions // wait for that
+	patience runtime.Timer    // ends their waiting
 }
 
 // second says whether the producer speaks the second protocol.
@@ -56,7 +56,7 @@ func goesOnWith(v *schema.TxnValue) (id int64, epoch int16) {
 }
 
 // marked says whether every partition of a prepared transaction has its marker.
-func (e *entry) marked() bool { return e.prepared() && e.unmarked != nil && len(e.unmarked) == 0 }
+func (e *entry) marked() bool { return e.prepared() && e.ending != nil && e.ending.left == 0 }
 
 // has says whether a partition takes part.
 func (e *entry) has(topic string, index int32) bool {

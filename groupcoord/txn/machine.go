@@ -120,7 +120,7 @@ func (m *machine) entry(id string) *entry {
 
 // take makes v the state of an entry.
 func (m *machine) take(e *entry, v *schema.TxnValue) {
-	e.value, e.lastEpoch, e.next, e.unmarked = v, e.next, -1, nil
+	e.value, e.lastEpoch, e.next, e.ending = v, e.next, -1, nil
 	if v.Status == schema.TxnOngoing {
 		m.ongoing[e.id] = e
 	} else {

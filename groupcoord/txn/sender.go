@@ -2,6 +2,8 @@ package txn
 
 import (
 	"context"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,20 +16,16 @@ import (
 
 // marker is one partition's marker on its way. Owned by the sender.
 type marker struct {
-	life             *life // of the machine that sent it
-	id               string
-	partition        partition
-	coordinatorEpoch int32
-	producerID       int64
-	producerEpoch    int16
-	commit           bool
-	version          int8 // of the protocol
+	*ending
+	at int32 // in its partitions
 
 	due    time.Duration // when it is tried next
 	tries  int
 	absent bool          // metadata does not know the partition
 	since  time.Duration // when that began
 }
+
+func (m *marker) partition() *partition { return &m.partitions[m.at] }
 
 // The sender's patience.
 const (
@@ -55,7 +53,7 @@ type sender struct {
 
 	mu struct { // what others put in
 		sync.Mutex
-		markers []*marker
+		endings []*ending
 		answers []markersAnswer
 	}
 
@@ -96,10 +94,10 @@ func (s *sender) close() {
 	<-s.done
 }
 
-// send takes markers over. Safe for concurrent use.
-func (s *sender) send(markers []*marker) {
+// send takes the markers of a transaction over. Safe for concurrent use.
+func (s *sender) send(g *ending) {
 	s.mu.Lock()
-	s.mu.markers = append(s.mu.markers, markers...)
+	s.mu.endings = append(s.mu.endings, g)
 	s.mu.Unlock()
 	s.poke()
 }
@@ -132,14 +130,13 @@ func (s *sender) run(ctx context.Context) {
 // turn takes what has come, sends what is due, and tells when to look again.
 func (s *sender) turn(now time.Duration) (next time.Duration, ok bool) {
 	s.mu.Lock()
-	fresh := s.mu.markers
+	fresh := s.mu.endings
 	answers := s.mu.answers
-	s.mu.markers, s.mu.answers = nil, nil
+	s.mu.endings, s.mu.answers = nil, nil
 	s.mu.Unlock()
-	for _, m := range fresh {
-		m.due = now
+	for _, g := range fresh {
+		s.waiting = append(s.waiting, g.markers(now)...)
 	}
-	s.waiting = append(s.waiting, fresh...)
 	for _, a := range answers {
 		s.brokers[a.broker].busy = false
 		s.take(a, now)
@@ -156,6 +153,17 @@ func (s *sender) turn(now time.Duration) (next time.Duration, ok bool) {
 		}
 	}
 	return next, ok
+}
+
+// markers are those of all partitions, due now.
+func (g *ending) markers(now time.Duration) []*marker {
+	memory := make([]marker, len(g.partitions))
+	list := make([]*marker, len(g.partitions))
+	for i := range memory {
+		memory[i] = marker{ending: g, at: int32(i), due: now}
+		list[i] = &memory[i]
+	}
+	return list
 }
 
 // route gives what is due to the leaders' queues.
@@ -177,15 +185,15 @@ func (s *sender) route(now time.Duration) {
 
 // direct gives one marker to the queue of its leader, or lets it wait, or be.
 func (s *sender) direct(m *marker, now time.Duration, written outcome) {
-	leader, exists := s.transport.Leader(m.partition.topic, m.partition.index)
+	leader, exists := s.transport.Leader(m.partition().topic, m.partition().index)
 	if !exists && !m.absent {
 		m.since = now
 	}
 	m.absent = !exists
 	switch {
 	case !exists && now-m.since >= deletedAfter:
-		s.log.Info("a partition of a transaction is gone; its marker is left out", zap.String("txn", m.id), zap.String("topic", m.partition.topic),
-			zap.Int32("partition", m.partition.index))
+		s.log.Info("a partition of a transaction is gone; its marker is left out", zap.String("txn", m.id), zap.String("topic", m.partition().topic),
+			zap.Int32("partition", m.partition().index))
 		written.add(m)
 	case !exists || leader < 0:
 		s.delay(m, now)
@@ -226,100 +234,123 @@ func (s *sender) request(broker int32, t *target) {
 // encodeMarkers puts the partitions of one transaction that follow each other under one marker.
 func encodeMarkers(markers []*marker) (list []kmsg.WriteTxnMarkersRequestMarker) {
 	for i, m := range markers {
-		if i == 0 || !m.sameTransaction(markers[i-1]) {
+		if i == 0 || m.ending != markers[i-1].ending {
 			w := kmsg.NewWriteTxnMarkersRequestMarker()
 			w.ProducerID, w.ProducerEpoch, w.Committed = m.producerID, m.producerEpoch, m.commit
 			w.CoordinatorEpoch, w.TransactionVersion = m.coordinatorEpoch, m.version
 			list = append(list, w)
 		}
-		w := &list[len(list)-1]
-		if n := len(w.Topics); n == 0 || w.Topics[n-1].Topic != m.partition.topic {
-			w.Topics = append(w.Topics, kmsg.WriteTxnMarkersRequestMarkerTopic{Topic: m.partition.topic})
+		w, p := &list[len(list)-1], m.partition()
+		if n := len(w.Topics); n == 0 || w.Topics[n-1].Topic != p.topic {
+			w.Topics = append(w.Topics, kmsg.WriteTxnMarkersRequestMarkerTopic{
+				Topic: p.topic, Partitions: make([]int32, 0, sameTopic(markers[i:])),
+			})
 		}
 		t := &w.Topics[len(w.Topics)-1]
-		t.Partitions = append(t.Partitions, m.partition.index)
+		t.Partitions = append(t.Partitions, p.index)
 	}
 	return list
 }
 
-func (m *marker) sameTransaction(o *marker) bool {
-	return m.life == o.life && m.id == o.id && m.producerID == o.producerID && m.producerEpoch == o.producerEpoch
-}
-
-// producerPartition is what an answer speaks of.
-type producerPartition struct {
-	producerID int64
-	partition  partition
+// sameTopic is how many of the first markers are of one topic of one transaction.
+func sameTopic(markers []*marker) int {
+	for i, m := range markers {
+		if m.ending != markers[0].ending || m.partition().topic != markers[0].partition().topic {
+			return i
+		}
+	}
+	return len(markers)
 }
 
 // take looks what became of each marker. After TransactionMarkerRequestCompletionHandler.
 func (s *sender) take(a markersAnswer, now time.Duration) {
-	codes := map[producerPartition]int16{}
-	if a.err == nil {
-		for _, m := range a.response.Markers {
-			for _, t := range m.Topics {
-				for _, p := range t.Partitions {
-					codes[producerPartition{m.ProducerID, partition{t.Topic, p.Partition}}] = p.ErrorCode
-				}
-			}
-		}
-	} else {
+	if a.err != nil {
 		s.log.Info("a broker has not taken transaction markers; trying again", zap.Int32("broker", a.broker), zap.Error(a.err))
 	}
+	codes := answeredCodes(&a)
 	written := outcome{}
-	for _, m := range a.markers {
+	for i, m := range a.markers {
 		if m.life.over.Load() {
 			continue
 		}
-		code, answered := codes[producerPartition{m.producerID, m.partition}]
-		s.settle(m, code, answered, now, written)
+		s.settle(m, codes[i], now, written)
 	}
 	written.tell(s)
 }
 
+// unanswered stands for the code of a marker of which the answer does not speak.
+const unanswered = math.MinInt16
+
+// answeredCodes returns the code for each marker of a request.
+func answeredCodes(a *markersAnswer) []int16 {
+	codes := make([]int16, len(a.markers))
+	for i := range codes {
+		codes[i] = unanswered
+	}
+	if a.err != nil {
+		return codes
+	}
+	next := 0 // answers usually come in the order of what was asked
+	for i := range a.response.Markers {
+		m := &a.response.Markers[i]
+		for j := range m.Topics {
+			t := &m.Topics[j]
+			for _, p := range t.Partitions {
+				of := func(k *marker) bool {
+					return k.producerID == m.ProducerID && k.partition().index == p.Partition && k.partition().topic == t.Topic
+				}
+				if next >= len(a.markers) || !of(a.markers[next]) {
+					if next = slices.IndexFunc(a.markers, of); next < 0 {
+						next = 0
+						continue // nobody asked
+					}
+				}
+				codes[next] = p.ErrorCode
+				next++
+			}
+		}
+	}
+	return codes
+}
+
 // settle decides about one marker.
-func (s *sender) settle(m *marker, code int16, answered bool, now time.Duration, written outcome) {
-	where := []zap.Field{zap.String("txn", m.id), zap.String("topic", m.partition.topic), zap.Int32("partition", m.partition.index),
-		zap.Error(kerr.ErrorForCode(code))}
-	switch {
-	case !answered:
+func (s *sender) settle(m *marker, code int16, now time.Duration, written outcome) {
+	switch code {
+	case 0:
+		written.add(m)
+	case unanswered:
 		s.delay(m, now)
-	case code == 0:
+	case kerr.UnsupportedForMessageFormat.Code, kerr.UnsupportedVersion.Code:
+		s.warn("a partition cannot hold transaction markers; it is left out", m, code)
 		written.add(m)
-	case code == kerr.UnsupportedForMessageFormat.Code, code == kerr.UnsupportedVersion.Code:
-		s.log.Warn("a partition cannot hold transaction markers; it is left out", where...)
-		written.add(m)
-	case code == kerr.InvalidProducerEpoch.Code, code == kerr.TransactionCoordinatorFenced.Code:
-		s.log.Warn("a transaction marker was refused: another coordinator or a newer producer has taken over", where...)
+	case kerr.InvalidProducerEpoch.Code, kerr.TransactionCoordinatorFenced.Code:
+		s.warn("a transaction marker was refused: another coordinator or a newer producer has taken over", m, code)
 	default: // leaders move, replicas come back, disks are replaced
 		if m.tries >= 5 {
-			s.log.Warn("a transaction marker could not be written yet; trying again", where...)
+			s.warn("a transaction marker could not be written yet; trying again", m, code)
 		}
 		s.delay(m, now)
 	}
 }
 
-// outcome gathers the partitions that are marked, by transaction.
-type outcome map[outcomeKey]*marked
-
-type outcomeKey struct {
-	life          *life
-	id            string
-	producerEpoch int16
+func (s *sender) warn(what string, m *marker, code int16) {
+	s.log.Warn(what, zap.String("txn", m.id), zap.String("topic", m.partition().topic), zap.Int32("partition", m.partition().index),
+		zap.Error(kerr.ErrorForCode(code)))
 }
 
+// outcome gathers the partitions that are marked, by transaction.
+type outcome map[*ending][]int32
+
 func (o outcome) add(m *marker) {
-	k := outcomeKey{m.life, m.id, m.producerEpoch}
-	ev := o[k]
-	if ev == nil {
-		ev = &marked{life: m.life, id: m.id, producerID: m.producerID, producerEpoch: m.producerEpoch}
-		o[k] = ev
+	at := o[m.ending]
+	if at == nil {
+		at = make([]int32, 0, len(m.partitions))
 	}
-	ev.partitions = append(ev.partitions, m.partition)
+	o[m.ending] = append(at, m.at)
 }
 
 func (o outcome) tell(s *sender) {
-	for _, ev := range o {
-		s.tell(ev.life, ev)
+	for g, at := range o {
+		s.tell(g.life, &marked{g, at})
 	}
 }

@@ -1,6 +1,9 @@
 package record
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // ControlType is the type of a control record, the second field of its key.
 type ControlType int16
@@ -36,15 +39,26 @@ func CoordinatorEpoch(value []byte) (int32, error) {
 
 // BuildMarker makes the control batch that ends a transaction. timestamp is in ms.
 func BuildMarker(producerID int64, producerEpoch int16, t ControlType, coordinatorEpoch int32, timestamp int64) Batch {
-	key := binary.BigEndian.AppendUint16(make([]byte, 2, 4), uint16(t))
-	value := binary.BigEndian.AppendUint32(make([]byte, 2, 6), uint32(coordinatorEpoch))
-	b, err := Build(BatchOptions{
-		ProducerID: producerID, ProducerEpoch: producerEpoch, BaseSequence: -1, LeaderEpoch: -1,
-		Transactional: true, Control: true,
-	}, []Record{{Timestamp: timestamp, Key: key, Value: value}})
-	if err != nil {
-		panic(err) // one small record: Build has nothing to refuse
-	}
+	return BuildMarkerIn(nil, producerID, producerEpoch, t, coordinatorEpoch, timestamp)
+}
+
+// MarkerSize is the size of such a batch in bytes.
+const MarkerSize = HeaderSize + 17
+
+// BuildMarkerIn is BuildMarker in memory that is large enough, or in memory of its own.
+func BuildMarkerIn(memory []byte, producerID int64, producerEpoch int16, t ControlType, coordinatorEpoch int32, timestamp int64) Batch {
+	var key [4]byte
+	var value [6]byte
+	binary.BigEndian.PutUint16(key[2:], uint16(t))
+	binary.BigEndian.PutUint32(value[2:], uint32(coordinatorEpoch))
+	r := Record{Key: key[:], Value: value[:]}
+	b := slices.Grow(memory[:0], MarkerSize)[:HeaderSize]
+	clear(b)
+	b = appendRecord(appendVarint(b, int64(recordSize(0, 0, &r))), 0, 0, &r)
+	w := builder{count: 1, baseTimestamp: timestamp, maxTimestamp: timestamp, BatchOptions: &BatchOptions{
+		ProducerID: producerID, ProducerEpoch: producerEpoch, BaseSequence: -1, LeaderEpoch: -1, Transactional: true, Control: true,
+	}}
+	w.header(b)
 	return b
 }
 

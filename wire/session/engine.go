@@ -21,7 +21,6 @@ type Options struct {
 	Clock         clock.Clock
 	Logger        *zap.Logger
 	Pool          *buffers.Pool
-	Waiting       func() int // jobs that wait for a handler goroutine
 }
 
 // Causes for which engines close connections.
