@@ -38,12 +38,12 @@ func TransactionsTopic(partitions int32, replicationFactor int16, segmentBytes, 
 }
 
 // autoCreate serves AutoCreate. After kafka.server.AutoTopicCreationManager.
-func (m *Machine) autoCreate(names []string, done func([]AutoCreated)) {
+func (m *Machine) autoCreate(names []string, permit Permit, done func([]AutoCreated)) {
 	results := make([]AutoCreated, len(names))
 	q := m.newRequest(len(names), 0, func(i int, code int16, message *string) {
 		results[i] = AutoCreated{Topic: names[i]}
 		switch code {
-		case kerr.NotController.Code:
+		case kerr.NotController.Code, kerr.ThrottlingQuotaExceeded.Code: // the client asks again
 			code = kerr.UnknownTopicOrPartition.Code
 		case kerr.RequestTimedOut.Code, kerr.TopicAlreadyExists.Code: // it is there, its leaders soon will be
 			code = kerr.LeaderNotAvailable.Code
@@ -68,6 +68,9 @@ func (m *Machine) autoCreate(names []string, done func([]AutoCreated)) {
 			q.result(m, i, errcode.New(kerr.UnknownTopicOrPartition, "the topic is being created"))
 		default:
 			c, err := m.newCreation(m.autoTopic(name), nil)
+			if err == nil {
+				err = permit.take(len(c.t.parts))
+			}
 			if err != nil {
 				q.result(m, i, err)
 				continue

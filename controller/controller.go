@@ -327,7 +327,7 @@ type AutoCreated struct {
 // way already,
 // INVALID_TOPIC_EXCEPTION or what else kept it from being created.
 func (c *Controller) AutoCreate(topics []string, done func([]AutoCreated)) {
-	c.request(func(m *Machine) { m.reigning(func() { m.autoCreate(topics, done) }) })
+	c.Metered(nil).AutoCreate(topics, done)
 }
 
 // LearnTopics calls done, on any goroutine, when the configurations of the topics of a LeaderAndIsr are known here and the

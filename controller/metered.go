@@ -27,6 +27,11 @@ func (w Metered) CreateTopics(r *kmsg.CreateTopicsRequest, done func(*kmsg.Creat
 	w.c.request(func(m *Machine) { m.reigning(func() { m.createTopics(r, w.permit, done) }) })
 }
 
+// AutoCreate is the Controller's. What another broker is asked to create needs no permit here.
+func (w Metered) AutoCreate(topics []string, done func([]AutoCreated)) {
+	w.c.request(func(m *Machine) { m.reigning(func() { m.autoCreate(topics, w.permit, done) }) })
+}
+
 // DeleteTopics is the Controller's.
 func (w Metered) DeleteTopics(r *kmsg.DeleteTopicsRequest, done func(*kmsg.DeleteTopicsResponse)) {
 	w.c.request(func(m *Machine) { m.reigning(func() { m.deleteTopics(r, w.permit, done) }) })

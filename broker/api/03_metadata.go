@@ -91,7 +91,7 @@ func (s *Services) metadataAnswer(c *Call, image *metadata.Image, r *kmsg.Metada
 
 // replyCreating answers once the controller has been asked for topics that are missing.
 func (s *Services) replyCreating(c *Call, response *kmsg.MetadataResponse, missing []string) {
-	s.autoCreate(missing, func(codes map[string]int16) {
+	s.autoCreate(s.charged(c), missing, func(codes map[string]int16) {
 		for i := range response.Topics {
 			t := &response.Topics[i]
 			if t.Topic == nil || t.ErrorCode != kerr.UnknownTopicOrPartition.Code {
@@ -226,10 +226,17 @@ func (s *Services) mayCreate(r *kmsg.MetadataRequest) bool {
 	return config.AutoCreateTopics.Of(s.Config.Now()) && (r.Version < 4 || r.AllowAutoTopicCreation)
 }
 
+// charged is the controller for a client whose Metadata has topics created: its quota of such changes is charged, and only without
+// ZooKeeper may refuse them. The client is not kept waiting; it asks for the topics again. After KafkaApis.handleTopicMetadataRequest
+// of Apache Kafka 3.9, whose quota is permissive, and the request that 4.4's AutoTopicCreationManager sends in the client's name.
+func (s *Services) charged(c *Call) controller.Metered {
+	return s.metered(s.Quotas.Mutation(c.User(), c.ClientID, s.Embedded))
+}
+
 // autoCreate asks the controller for topics and hands on what Metadata says of each meanwhile: the client asks again.
-func (s *Services) autoCreate(topics []string, done func(map[string]int16)) {
+func (s *Services) autoCreate(by controller.Metered, topics []string, done func(map[string]int16)) {
 	slices.Sort(topics)
-	s.Controller.AutoCreate(slices.Compact(topics), func(created []controller.AutoCreated) {
+	by.AutoCreate(slices.Compact(topics), func(created []controller.AutoCreated) {
 		codes := make(map[string]int16, len(created))
 		for _, t := range created {
 			codes[t.Topic] = t.Code

@@ -33,7 +33,7 @@ func serveFindCoordinator(s *Services, c *Call, request kmsg.Request) {
 		keys = []string{r.CoordinatorKey}
 	}
 	if topic, ok := coordinatorTopics[r.CoordinatorType]; ok && s.Metadata.Image().Topic(topic) == nil {
-		s.autoCreate([]string{topic}, func(map[string]int16) {
+		s.autoCreate(s.Controller.Metered(nil), []string{topic}, func(map[string]int16) {
 			replyCoordinators(c, r, keys, func(string) (coordinator, error) {
 				return coordinator{}, errCoordinatorNotYet
 			})

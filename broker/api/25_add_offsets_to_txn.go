@@ -34,7 +34,7 @@ func serveAddOffsetsToTxn(s *Services, c *Call, request kmsg.Request) {
 		add(p)
 		return
 	}
-	s.autoCreate([]string{metadata.ConsumerOffsets}, func(map[string]int16) {
+	s.autoCreate(s.Controller.Metered(nil), []string{metadata.ConsumerOffsets}, func(map[string]int16) {
 		add(runtime.PartitionFor(r.Group, int32(config.OffsetsTopicPartitions.Of(s.Config.Now()))))
 	})
 }

@@ -1,8 +1,16 @@
 package tools
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gregor-broker/gregor/compat/harness"
 )
@@ -65,4 +73,57 @@ func TestClientQuotas(t *testing.T) {
 			return harness.Output{Stdout: "begin\n" + all.Stdout + more.Stdout + ips.Stdout + "end\n"}
 		}, `^begin\n\s*end$`)
 	})
+}
+
+// TestAutoCreationIsCharged: topics that Metadata has created count against the client's quota of such changes, and are not created
+// beyond it; 3.9 in ZooKeeper mode only counts them.
+func TestAutoCreationIsCharged(t *testing.T) {
+	b := harness.Start(t, harness.Options{})
+	ctx := harness.Context(t, time.Minute)
+	creator := "creator"
+	free := harness.Client(t, b, kgo.ClientID("others"))
+	admin, others := kadm.NewClient(harness.Client(t, b, kgo.ClientID(creator))), kadm.NewClient(free)
+	entity := kadm.ClientQuotaEntity{{Type: "client-id", Name: &creator}}
+	if _, err := others.AlterClientQuotas(ctx, []kadm.AlterClientQuotaEntry{{
+		Entity: entity, Ops: []kadm.AlterClientQuotaOp{{Key: "controller_mutation_rate", Value: 1}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	exhausted := 0
+	harness.Eventually(t, time.Minute, func() error { // a hundred partitions are far more than eleven at once and one a second
+		exhausted++
+		answer, err := admin.CreateTopic(ctx, 100, 1, nil, fmt.Sprint("large-", exhausted))
+		if err == nil {
+			err = fmt.Errorf("%s: no quota yet", answer.Topic)
+		}
+		if errors.Is(err, kerr.ThrottlingQuotaExceeded) {
+			return nil
+		}
+		return err
+	})
+	again := harness.Client(t, b, kgo.ClientID(creator)) // whose connection is not kept waiting
+	create(t, again, "auto-charged")
+	harness.Eventually(t, time.Minute, func() error {
+		create(t, free, "auto-free")
+		topics, err := others.ListTopics(ctx)
+		if err == nil && !topics.Has("auto-free") {
+			err = errors.New("auto-free is not created")
+		}
+		if err == nil && topics.Has("auto-charged") != (b.Kind == harness.Kafka39) {
+			t.Errorf("auto-charged exists: %v", topics.Has("auto-charged"))
+		}
+		return err
+	})
+}
+
+// create asks Metadata for a topic that is to be created.
+func create(t *testing.T, client *kgo.Client, topic string) {
+	t.Helper()
+	r := kmsg.NewPtrMetadataRequest()
+	of := kmsg.NewMetadataRequestTopic()
+	of.Topic = kmsg.StringPtr(topic)
+	r.Topics, r.AllowAutoTopicCreation = append(r.Topics, of), true
+	if _, err := r.RequestWith(harness.Context(t, time.Minute), client); err != nil {
+		t.Fatal(err)
+	}
 }
