@@ -2,6 +2,7 @@ package broker
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/controller/znode"
@@ -47,7 +48,7 @@ func (d *dynamicConfig) apply(old, next *config.Snapshot) {
 	b.topics.defaultsChanged(next)
 	b.services.Logs.SetProducerIDExpiration(config.ProducerIDExpiration.Of(next))
 	b.throttles.limits(next)
-	b.quotas.connections.SetAll(float64(config.ConnectionCreationRate.Of(next)))
+	b.quotas.paces(next)
 	b.services.Replicas.Resize(config.ReplicaFetchers.Of(next))
 	if n := handlers(next); n != handlers(old) {
 		b.network.Resize(n)
@@ -65,9 +66,15 @@ func connectionLimits(c *config.Snapshot) wire.ConnectionLimits {
 	if perIP == 0 {
 		perIP = -1
 	}
-	return wire.ConnectionLimits{
+	limits := wire.ConnectionLimits{
 		MaxConnections: config.MaxConnections.Of(c), MaxConnectionsPerIP: perIP, PerIPOverrides: c.PerIPConnections(),
+		PerListener: map[string]int{},
 	}
+	own := c.ListenerLimits()
+	for _, l := range c.Listeners() {
+		limits.PerListener[l.Name] = own[strings.ToLower(l.Name)].MaxConnections
+	}
+	return limits
 }
 
 func cleanerSettings(c *config.Snapshot) cleaner.Settings {

@@ -25,8 +25,20 @@ func newClientQuotas(c *config.Snapshot, clk clock.Clock, logger *zap.Logger) *c
 	q := &clientQuotas{
 		clients: quota.NewClients(clk, windows, mutations), connections: quota.NewConnections(clk, windows), logger: logger,
 	}
-	q.connections.SetAll(float64(config.ConnectionCreationRate.Of(c)))
+	q.paces(c)
 	return q
+}
+
+// paces takes over how fast connections may come.
+func (q *clientQuotas) paces(c *config.Snapshot) {
+	q.connections.SetAll(float64(config.ConnectionCreationRate.Of(c)))
+	rates, own := map[string]float64{}, c.ListenerLimits()
+	for _, l := range c.Listeners() {
+		if rate := own[strings.ToLower(l.Name)].CreationRate; rate > 0 {
+			rates[l.Name] = rate
+		}
+	}
+	q.connections.SetListeners(rates)
 }
 
 // changed takes over what the metadata store has of one entity; kind and name as in controller.Observer.

@@ -32,8 +32,8 @@ type Config struct {
 	// 0 if it may stay. nil: all may.
 	TooFast func(from netip.Addr) time.Duration
 
-	// Pace says how long to wait before a new connection is served and the next one accepted. nil: no time.
-	Pace func() time.Duration
+	// Pace says how long to wait before a new connection of a listener is served and its next one accepted. nil: no time.
+	Pace func(listener string) time.Duration
 
 	IdleTimeout   time.Duration // connections.max.idle.ms; ≤ 0: never
 	SendBuffer    int           // socket.send.buffer.bytes; ≤ 0: the system's
@@ -48,6 +48,7 @@ type Config struct {
 // ConnectionLimits bound the number of connections. Server.SetLimits changes them.
 type ConnectionLimits struct {
 	MaxConnections      int            // max.connections: accepting pauses at it; 0: no limit
+	PerListener         map[string]int // listener.name.….max.connections, by the listener's name: accepting there pauses at it
 	MaxConnectionsPerIP int            // max.connections.per.ip: more are closed at once; 0: no limit, < 0: only addresses with an override
 	PerIPOverrides      map[string]int // max.connections.per.ip.overrides, by address or host name
 }

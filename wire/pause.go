@@ -49,11 +49,11 @@ func (c *Conn) pauseOver() {
 }
 
 // pace keeps a connection waiting that came too soon after others, and so the ones after it. For accepting goroutines.
-func (s *Server) pace() {
+func (s *Server) pace(listener string) {
 	if s.cfg.Pace == nil {
 		return
 	}
-	d := s.cfg.Pace()
+	d := s.cfg.Pace(listener)
 	if d <= 0 {
 		return
 	}

@@ -20,7 +20,9 @@ type quota struct {
 		max       int // 0: no limit
 		maxPerIP  int // 0: no limit; < 0: none
 		overrides map[netip.Addr]int
+		listeners map[string]int // limits
 		total     int
+		at        map[string]int // connections by listener
 		perIP     map[netip.Addr]int
 		stopped   bool
 		empty     chan struct{} // closed when stopped and nobody is left
@@ -33,7 +35,7 @@ func newQuota() *quota {
 	q := &quota{stopping: make(chan struct{})}
 	q.room.L = &q.mu.Mutex
 	q.mu.empty = make(chan struct{})
-	q.mu.perIP = map[netip.Addr]int{}
+	q.mu.perIP, q.mu.at = map[netip.Addr]int{}, map[string]int{}
 	return q
 }
 
@@ -57,27 +59,35 @@ func (q *quota) set(l ConnectionLimits) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.mu.max, q.mu.maxPerIP, q.mu.overrides = l.MaxConnections, l.MaxConnectionsPerIP, overrides
+	q.mu.max, q.mu.maxPerIP, q.mu.overrides, q.mu.listeners = l.MaxConnections, l.MaxConnectionsPerIP, overrides, l.PerListener
 	q.room.Broadcast()
 	return nil
 }
 
-// enter counts a connection from addr. It waits while there are too many in all, as Kafka's acceptors do.
-func (q *quota) enter(addr netip.Addr) error {
+// enter counts a listener's connection from addr. It waits while there are too many in all or at the listener, as Kafka's acceptors
+// do.
+func (q *quota) enter(listener string, addr netip.Addr) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if limit, limited := q.limit(addr); limited && q.mu.perIP[addr] >= limit {
 		return errTooManyIP
 	}
-	for q.mu.max > 0 && q.mu.total >= q.mu.max && !q.mu.stopped {
+	for q.full(listener) && !q.mu.stopped {
 		q.room.Wait()
 	}
 	if q.mu.stopped {
 		return errStopping
 	}
 	q.mu.total++
+	q.mu.at[listener]++
 	q.mu.perIP[addr]++
 	return nil
+}
+
+// full says whether a listener may have no more connections. The caller holds mu.
+func (q *quota) full(listener string) bool {
+	limit := q.mu.listeners[listener]
+	return q.mu.max > 0 && q.mu.total >= q.mu.max || limit > 0 && q.mu.at[listener] >= limit
 }
 
 // limit is addr's, if it has one. The caller holds mu.
@@ -88,15 +98,16 @@ func (q *quota) limit(addr netip.Addr) (n int, limited bool) {
 	return max(0, q.mu.maxPerIP), q.mu.maxPerIP != 0
 }
 
-// leave takes a connection from addr out.
-func (q *quota) leave(addr netip.Addr) {
+// leave takes a listener's connection from addr out.
+func (q *quota) leave(listener string, addr netip.Addr) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.mu.total--
+	q.mu.at[listener]--
 	if q.mu.perIP[addr]--; q.mu.perIP[addr] <= 0 {
 		delete(q.mu.perIP, addr)
 	}
-	q.room.Signal()
+	q.room.Broadcast() // there may be room at one listener and not at another
 	q.closeIfEmpty()
 }
 

@@ -163,7 +163,7 @@ func (s *Server) say(line string, c *Conn, fields ...zap.Field) {
 // forget is the last that happens to a connection.
 func (s *Server) forget(c *Conn) {
 	s.handler.Closed(c)
-	s.quota.leave(c.remote.Addr())
+	s.quota.leave(c.Listener(), c.remote.Addr())
 }
 
 // acceptor is a Server as engines see it.
@@ -175,13 +175,13 @@ func (a acceptor) Accept(listener string, port session.Port, remote, local netip
 	remote = netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port())
 	c := &Conn{server: s, number: s.accepted.Add(1), listener: unique.Make(listener), remote: remote,
 		local: netip.AddrPortFrom(local.Addr().Unmap(), local.Port()), port: port}
-	if err := s.quota.enter(remote.Addr()); err != nil {
+	if err := s.quota.enter(listener, remote.Addr()); err != nil {
 		if !errors.Is(err, errStopping) {
 			s.say("refusing a connection", c, zap.Error(err))
 		}
 		return nil
 	}
-	s.pace()
+	s.pace(listener)
 	c.session = session.New(&s.limits, s.pool)
 	c.strand = dispatch.NewStrand(s.handlers)
 	if s.cfg.TooFast != nil {

@@ -128,6 +128,10 @@ func (l *loader) judge() error {
 		switch {
 		case !known:
 			l.notices = append(l.notices, unknownKey(name, one.origin))
+		case key == nil && prefixedKey(name) != nil:
+			if err := l.judgeValue(prefixedKey(name), one); err != nil {
+				return err
+			}
 		case key == nil:
 			l.accept(name, whyForm(name))
 		default:

@@ -74,8 +74,13 @@ func DescribeBroker(s *Snapshot, names []string) []Row {
 			rows = append(rows, unknownRow(k.Name))
 		}
 	}
+	for _, name := range s.prefixed() {
+		if wanted(names, name) {
+			rows = append(rows, s.prefixedRow(name))
+		}
+	}
 	for name := range s.static {
-		if brokerTable.byName[name] == nil && wanted(names, name) {
+		if keyOf(name) == nil && wanted(names, name) {
 			rows = append(rows, unknownRow(name))
 		}
 	}
@@ -102,6 +107,9 @@ func DescribeDefaults(s *Snapshot, names []string) []Row {
 		if k := brokerTable.byName[name]; k != nil {
 			row = s.brokerRow(k)
 			row.Value = shown(k, s.stored[name])
+		} else if prefixedKey(name) != nil {
+			row = s.prefixedRow(name)
+			row.Value = pointer(s.stored[name])
 		}
 		row.Source = SourceDynamicDefaultBroker
 		row.Synonyms = []Synonym{{Name: name, Value: row.Value, Source: SourceDynamicDefaultBroker}}
@@ -111,13 +119,18 @@ func DescribeDefaults(s *Snapshot, names []string) []Row {
 }
 
 func (s *Snapshot) brokerRow(k *Key) Row {
-	row := Row{Name: k.Name, Type: k.typeIn(s.mode), Sensitive: k.sensitive(), ReadOnly: k.readOnlyIn(s.mode), Doc: k.Doc}
+	row := Row{Name: k.Name, Type: k.typeIn(s.mode), Sensitive: k.sensitive(), ReadOnly: k.fixed(s.mode), Doc: k.Doc}
 	if v := s.values[k.index]; v != nil && !row.Sensitive {
 		row.Value = pointer(format(v))
 	}
 	row.Synonyms = s.synonymsOf(k)
 	row.Source = firstSource(row.Synonyms)
 	return row
+}
+
+// fixed says that a request to change the key is refused: by Kafka, or by us who could only pretend to.
+func (k *Key) fixed(mode Version) bool {
+	return k.readOnlyIn(mode) || k.AtStart != "" || k.unchangeable()
 }
 
 func pointer(s string) *string { return &s }

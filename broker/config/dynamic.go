@@ -55,7 +55,7 @@ func (s *Snapshot) usable(layer map[string]string, perBroker bool) (map[string]s
 
 // unusable says why a stored value has no effect here; "" when it has.
 func (s *Snapshot) unusable(name, value string, perBroker bool) string {
-	k := brokerTable.byName[name]
+	k := keyOf(name)
 	switch {
 	case k == nil:
 		return "it is no known key"
@@ -111,7 +111,7 @@ func (s *Snapshot) checkAltered(perBroker bool, old, next map[string]string) err
 		}
 	}
 	for _, name := range news {
-		k := brokerTable.byName[name]
+		k := keyOf(name)
 		v, problem := k.parse(s.mode, next[name])
 		if problem != nil {
 			return errcode.New(kerr.InvalidRequest, problem.message(name))
@@ -157,7 +157,7 @@ func (s *Snapshot) setOf(names []string) string {
 // checkHonoured refuses what Kafka takes and we could only pretend to.
 func (s *Snapshot) checkHonoured(names []string, _ bool) error {
 	for _, name := range names {
-		k := brokerTable.byName[name]
+		k := keyOf(name)
 		switch {
 		case k == nil:
 			return errcode.Newf(kerr.InvalidRequest, "%s is no key of a broker's configuration, and nothing here would read it", name)

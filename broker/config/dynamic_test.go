@@ -38,6 +38,13 @@ func TestAlterBroker(t *testing.T) {
 		{name: "append", s: s, changes: []Change{{Name: "log.cleanup.policy", Op: Append, Value: &compact}},
 			want: map[string]string{"log.cleanup.policy": "delete,compact"}},
 		{name: "append to a number", s: s, changes: []Change{{Name: "log.retention.ms", Op: Append, Value: &compact}}, code: kerr.InvalidConfig},
+		{name: "a listener's limit", s: s, perBroker: true, changes: set("listener.name.internal.max.connections", "5"),
+			want: map[string]string{"listener.name.internal.max.connections": "5"}},
+		{name: "a listener's limit, for all", s: s, changes: set("listener.name.internal.max.connection.creation.rate", "5"),
+			want: map[string]string{"listener.name.internal.max.connection.creation.rate": "5"}},
+		{name: "a listener's limit that is none", s: s, changes: set("listener.name.internal.max.connections", "few"), code: kerr.InvalidRequest,
+			words: "Not a number of type INT"},
+		{name: "no limit of a listener", s: s, changes: set("listener.name.internal.max.connections.per.ip", "5"), code: kerr.InvalidRequest, words: "no key"},
 		{name: "throttle", s: old, perBroker: true, changes: set("leader.replication.throttled.rate", "100"),
 			want: map[string]string{"leader.replication.throttled.rate": "100"}},
 		{name: "read-only", s: s, changes: set("broker.id", "5", "num.partitions", "1"), code: kerr.InvalidRequest,
@@ -104,5 +111,58 @@ func TestStoredKeys(t *testing.T) {
 	if got := showRow(DescribeBroker(next, []string{rate})[0]); got !=
 		rate+"=9 DYNAMIC_BROKER_CONFIG LONG DYNAMIC_BROKER_CONFIG:"+rate+"=9 DYNAMIC_DEFAULT_BROKER_CONFIG:"+rate+"=8" {
 		t.Error(got)
+	}
+}
+
+// TestReadOnly: DescribeConfigs calls just those keys read-only that a request to change is refused for, whatever the value.
+func TestReadOnly(t *testing.T) {
+	embedded, _ := load(t)
+	cluster, _ := load(t, zk)
+	for _, s := range []*Snapshot{embedded, cluster} {
+		fixed := 0
+		for _, row := range DescribeBroker(s, nil) {
+			_, err := AlterBroker(s, true, nil, set(row.Name, "surely no value of this key"))
+			refused := err != nil && (strings.Contains(err.Error(), "Cannot update these configs dynamically") ||
+				strings.Contains(err.Error(), "cannot be changed while the broker runs") || strings.Contains(err.Error(), "it would have no effect"))
+			if refused != row.ReadOnly {
+				t.Errorf("%s is read-only: %v; to change it: %v", row.Name, row.ReadOnly, err)
+			}
+			if row.ReadOnly {
+				fixed++
+			}
+		}
+		if fixed < 100 {
+			t.Errorf("only %d keys are read-only", fixed)
+		}
+	}
+}
+
+// TestListenerLimits: a listener's own limits come from every layer, are described with it, and are told apart.
+func TestListenerLimits(t *testing.T) {
+	const most, rate = "listener.name.internal.max.connections", "listener.name.outside.max.connection.creation.rate"
+	s, notices := load(t, most+"=7", rate+"=3")
+	if len(notices) != 0 {
+		t.Error(texts(notices))
+	}
+	if got := s.ListenerLimits(); len(got) != 2 || got["internal"] != (ListenerLimits{MaxConnections: 7}) || got["outside"] != (ListenerLimits{CreationRate: 3}) {
+		t.Errorf("%v", got)
+	}
+	s, notices, err := s.WithDynamic(map[string]string{most: "9", rate: "4"}, map[string]string{most: "8"})
+	if err != nil || len(notices) != 0 {
+		t.Fatal(err, texts(notices))
+	}
+	if got := s.ListenerLimits(); got["internal"].MaxConnections != 8 || got["outside"].CreationRate != 4 {
+		t.Errorf("%v", got)
+	}
+	rows := DescribeBroker(s, []string{most})
+	want := most + "=8 DYNAMIC_BROKER_CONFIG INT DYNAMIC_BROKER_CONFIG:" + most + "=8 DYNAMIC_DEFAULT_BROKER_CONFIG:" + most + "=9 STATIC_BROKER_CONFIG:" + most + "=7"
+	if len(rows) != 1 || showRow(rows[0]) != want {
+		t.Errorf("%v, want %s", rows, want)
+	}
+	if rows = DescribeDefaults(s, nil); len(rows) != 2 || *rows[0].Value != "9" {
+		t.Errorf("%v", rows)
+	}
+	if _, _, err := Load(Sources{Overrides: []string{most + "=few"}}); err == nil || !strings.Contains(err.Error(), "few") {
+		t.Error(err)
 	}
 }

@@ -316,7 +316,7 @@ func TestSecretsStayHidden(t *testing.T) {
 	}
 	rows := DescribeBroker(s, []string{"ssl.key.password", "some.unknown"})
 	if len(rows) != 2 || showRow(rows[0]) != "some.unknown=null STATIC_BROKER_CONFIG  sensitive read-only STATIC_BROKER_CONFIG:some.unknown=null" ||
-		showRow(rows[1]) != "ssl.key.password=null STATIC_BROKER_CONFIG PASSWORD sensitive STATIC_BROKER_CONFIG:ssl.key.password=null" {
+		showRow(rows[1]) != "ssl.key.password=null STATIC_BROKER_CONFIG PASSWORD sensitive read-only STATIC_BROKER_CONFIG:ssl.key.password=null" {
 		t.Error(rows)
 	}
 }

@@ -161,16 +161,25 @@ func TestConnections(t *testing.T) {
 	if q.Admit(a) != 0 {
 		t.Error("refused without a quota")
 	}
-	if q.Pace() != 0 {
+	if q.Pace("a") != 0 {
 		t.Error("paced without a limit")
 	}
 	q.SetAll(1)
 	for range 9 {
-		q.Pace()
+		q.Pace("a")
 	}
-	if w := q.Pace(); w <= 0 || w > time.Second {
+	if w := q.Pace("a"); w <= 0 || w > time.Second {
 		t.Errorf("the eleventh of all waits %v", w)
 	}
+	c.Advance(time.Minute)
+	q.SetListeners(map[string]float64{"slow": 0.5})
+	for range 5 {
+		q.Pace("slow")
+	}
+	if slow, other := q.Pace("slow"), q.Pace("a"); slow <= other {
+		t.Errorf("a connection waits %v at the slow listener and %v at another", slow, other)
+	}
+	q.SetListeners(nil)
 	q.SetRest(1)
 	q.Set(a, 2)
 	admitted := func(addr netip.Addr) (n int) {

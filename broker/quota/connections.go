@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"maps"
 	"math"
 	"net/netip"
 	"sync"
@@ -21,16 +22,28 @@ type Connections struct {
 		rest   float64 // of addresses without a limit of their own; < 0: none
 		meters map[netip.Addr]*meter
 		tidyAt int
-		all    window
-		most   float64 // of all addresses together
+		all    pace             // of all addresses together
+		at     map[string]*pace // of those that come to a listener
 	}
+}
+
+// pace is what came, and how much may.
+type pace struct {
+	came window
+	most float64
+}
+
+// wait counts one more, and returns how long until that many may have come.
+func (p *pace) wait(now time.Duration) time.Duration {
+	p.came.add(now, 1)
+	return min(p.came.excess(now, p.most), p.came.Size)
 }
 
 // NewConnections returns Connections without quotas.
 func NewConnections(c clock.Clock, w Windows) *Connections {
 	q := &Connections{clock: c, windows: w}
 	q.mu.limits, q.mu.meters, q.mu.rest, q.mu.tidyAt = map[netip.Addr]float64{}, map[netip.Addr]*meter{}, -1, leastMeters
-	q.mu.all.Windows, q.mu.most = w, math.Inf(1)
+	q.mu.all, q.mu.at = pace{window{Windows: w}, math.Inf(1)}, map[string]*pace{}
 	return q
 }
 
@@ -38,16 +51,34 @@ func NewConnections(c clock.Clock, w Windows) *Connections {
 func (q *Connections) SetAll(limit float64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.mu.most = limit
+	q.mu.all.most = limit
 }
 
-// Pace counts a new connection of all, and returns how long to wait before it is served and the next one is accepted.
-func (q *Connections) Pace() time.Duration {
+// SetListeners changes the limits of single listeners (listener.name.….max.connection.creation.rate). Those that are not there have
+// none.
+func (q *Connections) SetListeners(limits map[string]float64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for name, limit := range limits {
+		if p := q.mu.at[name]; p != nil {
+			p.most = limit
+		} else {
+			q.mu.at[name] = &pace{window{Windows: q.windows}, limit}
+		}
+	}
+	maps.DeleteFunc(q.mu.at, func(name string, _ *pace) bool { return limits[name] == 0 })
+}
+
+// Pace counts a new connection of a listener, and returns how long to wait before it is served and the next one is accepted there.
+func (q *Connections) Pace(listener string) time.Duration {
 	now := q.clock.Monotonic()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.mu.all.add(now, 1)
-	return min(q.mu.all.excess(now, q.mu.most), q.windows.Size)
+	wait := q.mu.all.wait(now)
+	if p := q.mu.at[listener]; p != nil {
+		wait = max(wait, p.wait(now))
+	}
+	return wait
 }
 
 // Set changes the limit of an address; < 0 takes it back.

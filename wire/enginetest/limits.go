@@ -404,6 +404,23 @@ func (s *Suite) maxConnections(t *testing.T) {
 	waits.expect(9, nil) // there is room now
 }
 
+// maxConnectionsOfListener: a listener that is full waits, and others do not.
+func (s *Suite) maxConnectionsOfListener(t *testing.T) {
+	r := s.start(t, wire.Config{ConnectionLimits: wire.ConnectionLimits{PerListener: map[string]int{"PLAINTEXT": 1, "OTHER": 5}}}, echo(true))
+	first, waits := r.dial(), r.dial()
+	first.send(request(1, nil))
+	first.expect(1, nil)
+	waits.send(request(2, nil))
+	first.Close()
+	waits.expect(2, nil) // it waited for the place
+	more := r.dial()
+	more.send(request(3, nil))
+	if err := r.server.SetLimits(wire.ConnectionLimits{PerListener: map[string]int{"OTHER": 1}}); err != nil {
+		t.Fatal(err)
+	}
+	more.expect(3, nil) // the limit is gone
+}
+
 func (s *Suite) maxConnectionsPerIP(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -36,6 +36,7 @@ func (s *Suite) Run(t *testing.T) {
 		{"QueuedMaxRequests", (*Suite).queuedMaxRequests},
 		{"MaxInFlight", (*Suite).maxInFlight},
 		{"MaxConnections", (*Suite).maxConnections},
+		{"MaxConnectionsOfListener", (*Suite).maxConnectionsOfListener},
 		{"MaxConnectionsPerIP", (*Suite).maxConnectionsPerIP},
 		{"IdleTimeout", (*Suite).idleTimeout},
 		{"Throttled", (*Suite).throttled},
