@@ -66,6 +66,7 @@ func (m *Machine) taken(w stateWrite, version int32) {
 			zap.Int32("partition", w.x.p), zap.Int32("leader_epoch", w.state.LeaderEpoch), zap.Int32("broker", id), zap.Int32s("former_isr", p.isr))
 	}
 	p.take(w.state, version)
+	delete(m.reign.returned, w.x)
 	m.free(w.x)
 	switch {
 	case w.x.t.deletion != nil:

@@ -119,9 +119,14 @@ func (m *Machine) readStates(topics []*topic, then func()) {
 	m.read(inReign, datas(paths...), func(nodes []store.Node) {
 		for _, t := range topics {
 			for p := range t.parts {
-				if n := nodes[p]; n.Exists && !m.takeState(ref{t, int32(p)}, n) {
+				n, x := nodes[p], ref{t, int32(p)}
+				if !n.Exists {
+					continue
+				}
+				if !m.takeState(x, n) {
 					return
 				}
+				m.noteReturned(x, n.Stat.Mzxid)
 			}
 			nodes = nodes[len(t.parts):]
 			if m.reign.topics[t.name] == nil {
@@ -172,6 +177,7 @@ func (m *Machine) startReign(deleted []string) {
 	for _, x := range all {
 		m.orderState(x, false, noLeader)
 	}
+	m.withdrawReturned()
 	m.settle(all, true) // brokers may have died between two reigns
 	m.advanceAll(all)
 	// When our own replicas have answered, clients are told of those that we lead.

@@ -43,6 +43,7 @@ type Machine struct {
 	isSetUp      bool                // the tree is complete, the configurations are read
 	registration []byte              // data of this process's node
 	brokerEpoch  int64               // -1 while not registered
+	firstEpoch   int64               // of this process's first registration, 0 before
 	activeID     int32               // active controller as far as we know, -1 none
 	electing     bool                // a step of an election is under way
 	electAgain   bool                // something changed meanwhile

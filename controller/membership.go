@@ -97,6 +97,9 @@ func (m *Machine) sessionChanged(e store.SessionEvent) {
 
 func (m *Machine) setBrokerEpoch(epoch int64) {
 	m.brokerEpoch = epoch
+	if m.firstEpoch == 0 && epoch >= 0 {
+		m.firstEpoch = epoch
+	}
 	m.do(Registered{epoch})
 }
 

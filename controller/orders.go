@@ -115,6 +115,9 @@ func (m *Machine) orderStateOf(x ref, id int32, isNew bool) {
 	if x.t.deletion != nil || x.part().version < 0 || r.brokers[id] == nil {
 		return
 	}
+	if _, held := r.returned[x]; held {
+		return // who leads is about to change
+	}
 	o := r.orders.states[id]
 	if o == nil {
 		o = &stateOrders{isNew: map[ref]struct{}{}}

@@ -34,8 +34,9 @@ type reign struct {
 
 	// strays are replicas that were reassigned away from a broker which has not said yet that their data is gone.
 	strays       map[int32]map[ref]struct{}
-	unwatched    []*topic // whose nodes will be watched
-	reassignNode bool     // /admin/reassign_partitions is there and has been read
+	returned     map[ref][]int32 // in-sync replicas that came back while there was no controller, until they are taken out
+	unwatched    []*topic        // whose nodes will be watched
+	reassignNode bool            // /admin/reassign_partitions is there and has been read
 }
 
 // retry is the state of readings that changes ask for.
@@ -107,7 +108,7 @@ func (m *Machine) won(epoch, epochVersion int32) {
 	m.setActive(m.id)
 	m.reign = &reign{epoch: epoch, epochVersion: epochVersion, listener: m.o.Settings.InterBrokerListener, protocol: m.o.Settings.protocol(), brokers: map[int32]*broker{}, topics: map[string]*topic{},
 		ids: map[[16]byte]*topic{}, folded: map[string]int{}, creating: map[string]*creation{}, orders: newOrders(), idle: map[ref][]func(){},
-		strays: map[int32]map[ref]struct{}{}, handing: map[ref]int32{}}
+		strays: map[int32]map[ref]struct{}{}, handing: map[ref]int32{}, returned: map[ref][]int32{}}
 	for _, w := range reignWatches {
 		m.do(w)
 	}

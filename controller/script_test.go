@@ -207,8 +207,16 @@ func (s *script) play(words []string) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-	case "expire":
+	case "expire": // [ids]: meanwhile brokers leave, and come back without their data before anybody sees it
 		s.client.Expire()
+		for _, word := range words[1:] {
+			id := ids(word)[0]
+			s.others[id].Close()
+			s.others[id], s.servers[id] = s.fake.Client(), newReplicaServer(s.t, id)
+			if _, err := s.others[id].Commit(ctx, store.Create(znode.BrokerPath(id), brokerNode(id).Encode(), store.Ephemeral)); err != nil {
+				s.t.Fatal(err)
+			}
+		}
 		s.client.Renew()
 	case "lose": // path
 		s.loseAt = words[1]
