@@ -166,9 +166,7 @@ func (b *Broker) openStore(context.Context) error {
 
 func (b *Broker) buildServices(context.Context) error {
 	s := b.services
-	b.peers = peer.NewNetwork(peer.NetworkOptions{
-		Address: b.addressOf, Dial: b.options.DialPeer, RequestTimeout: b.peerTimeout(), Clock: b.clock,
-	})
+	b.peers = newPeers(b, b.options.DialPeer)
 	b.proposals = newProposals(b, b.askController)
 	s.Pool = b.network.Go
 	s.Telemetry = telemetry.New(telemetry.Options{
@@ -198,7 +196,9 @@ func (b *Broker) buildServices(context.Context) error {
 		Online: func(id int32, tp log.TopicPartition) bool {
 			return s.Metadata.Image().Online(id, tp.Topic, tp.Partition)
 		},
-		Peers:         func(id int32, clientID string) fetcher.Client { return b.peers.Client(id, clientID) },
+		Peers: func(id int32, clientID string) fetcher.Client {
+			return b.peers.Client(id, clientID, config.ReplicaSocketTimeout.Of(b.config))
+		},
 		NearReplica:   b.nearReplica(),
 		ReplicaLagMax: config.ReplicaLagTimeMax.Of(b.config),
 		Fetchers:      config.ReplicaFetchers.Of(b.config),
@@ -234,6 +234,13 @@ func (b *Broker) buildServices(context.Context) error {
 		})
 	}
 	return nil
+}
+
+// newPeers makes the connections to other brokers.
+func newPeers(b *Broker, dial func(ctx context.Context, broker int32, address string) (net.Conn, error)) *peer.Network {
+	return peer.NewNetwork(peer.NetworkOptions{
+		Address: b.addressOf, Dial: dial, RequestTimeout: max(b.peerTimeout(), b.controllerTimeout()), Clock: b.clock,
+	})
 }
 
 // leadershipChanged moves a coordinator with the leadership of its partition.
@@ -322,6 +329,11 @@ func machineName() string {
 
 // peerTimeout is how long another broker may take to answer.
 func (b *Broker) peerTimeout() time.Duration { return config.RequestTimeout.Of(b.config) }
+
+// controllerTimeout is how long a broker may take to answer the controller, and the controller a broker.
+func (b *Broker) controllerTimeout() time.Duration {
+	return config.ControllerSocketTimeout.Of(b.config)
+}
 
 // accept opens the doors and says where each leads. Clients wait inside until the broker knows its cluster.
 func (b *Broker) accept(context.Context) error {

@@ -20,6 +20,8 @@ func (b *Broker) askController(ctx context.Context, r kmsg.Request) (kmsg.Respon
 	case b.services.BrokerID:
 		return b.askOwnController(ctx, r)
 	default:
+		ctx, cancel := context.WithTimeout(ctx, b.controllerTimeout())
+		defer cancel()
 		response := r.ResponseKind()
 		err := b.peers.Send(ctx, id, b.clientID(), r, response)
 		return response, err

@@ -22,7 +22,7 @@ func (b *Broker) verifyTransactions() bool { return config.TxnVerification.Of(b.
 func (b *Broker) newJoiner() *txnjoin.Joiner {
 	return txnjoin.New(txnjoin.Options{
 		Self: b.services.BrokerID, Coordinator: b.transactionCoordinator, Local: b.services.AddPartitionsToTxn,
-		Dial: func(broker int32) txnjoin.Client { return b.peers.Client(broker, b.clientID()) },
+		Dial: func(broker int32) txnjoin.Client { return b.peers.Client(broker, b.clientID(), b.peerTimeout()) },
 		Pool: b.network.Go, Clock: b.clock, Logger: b.named(loglevel.Transactions),
 		RetryBackoff: config.TxnAddBackoff.Of(b.config), RetryMax: config.TxnAddRetryMax.Of(b.config),
 	})

@@ -21,6 +21,8 @@ type transport struct{ broker *Broker }
 func (t transport) Send(ctx context.Context, to int32, request kmsg.Request) (kmsg.Response, error) {
 	s := t.broker.services
 	if to != s.BrokerID {
+		ctx, cancel := context.WithTimeout(ctx, t.broker.controllerTimeout())
+		defer cancel()
 		response := request.ResponseKind()
 		err := t.broker.peers.Send(ctx, to, t.broker.clientID(), request, response)
 		return response, err

@@ -64,6 +64,9 @@ func (s *Snapshot) checkLogs() error {
 			return s.invalid(s.decider(k).Name, "%s", rule.allowed)
 		}
 	}
+	if err := s.checkReplicas(); err != nil {
+		return err
+	}
 	const dedupe = "log.cleaner.dedupe.buffer.size"
 	if s.value(dedupe).(int64) < 1<<20 {
 		return s.invalid(dedupe, "at least 1 MiB (1048576)")
@@ -71,6 +74,18 @@ func (s *Snapshot) checkLogs() error {
 	codec := s.value("offsets.topic.compression.codec").(int64)
 	if codec < 0 || codec > 4 {
 		return s.invalid("offsets.topic.compression.codec", "0 (none), 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd)")
+	}
+	return nil
+}
+
+// checkReplicas: a follower's fetch that waits must not look like one that lags, or like one that gets no answer. After
+// KafkaConfig.validateValues.
+func (s *Snapshot) checkReplicas() error {
+	const wait = "replica.fetch.wait.max.ms"
+	for _, key := range []string{"replica.socket.timeout.ms", "replica.lag.time.max.ms"} {
+		if n := s.limit(key); s.limit(wait) > n {
+			return s.invalid(wait, "at most %s (%d)", key, n)
+		}
 	}
 	return nil
 }

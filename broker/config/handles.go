@@ -113,6 +113,7 @@ var (
 	ReplicaFetchWaitMax     = span("replica.fetch.wait.max.ms")
 	ReplicaLagTimeMax       = span("replica.lag.time.max.ms")
 	ReplicaSocketTimeout    = span("replica.socket.timeout.ms")
+	ControllerSocketTimeout = span("controller.socket.timeout.ms")
 	BrokerIDGeneration      = boolean("broker.id.generation.enable")
 	ReservedBrokerMaxID     = integer("reserved.broker.max.id")
 	ReplicaSelector         = text("replica.selector.class")

@@ -252,6 +252,8 @@ func TestErrors(t *testing.T) {
 		{[]string{"log.cleanup.policy=foo"}, `log.cleanup.policy: "foo" given (--override); allowed: a comma-separated list of compact, delete`},
 		{[]string{"log.cleaner.min.cleanable.ratio=2"}, `log.cleaner.min.cleanable.ratio: "2" given (--override); allowed: a number from 0 to 1`},
 		{[]string{"log.segment.bytes=1000"}, `log.segment.bytes: "1000" given (--override); allowed: an integer of at least 1048576`},
+		{[]string{zk, "replica.lag.time.max.ms=400"}, `replica.fetch.wait.max.ms: "500" given (default); allowed: at most replica.lag.time.max.ms (400)`},
+		{[]string{zk, "replica.fetch.wait.max.ms=40000", "replica.lag.time.max.ms=50000"}, `replica.fetch.wait.max.ms: "40000" given (--override); allowed: at most replica.socket.timeout.ms (30000)`},
 		{[]string{zk, "log.segment.bytes=13"}, `log.segment.bytes: "13" given (--override); allowed: an integer of at least 14`},
 		{[]string{"ssl.client.auth=foo"}, `ssl.client.auth: "foo" given (--override); allowed: one of required, requested, none`},
 		{[]string{"log.retention.ms=0"}, `log.retention.ms: "0" given (--override); allowed: -1 (unlimited) or at least 1`},

@@ -17,7 +17,7 @@ type NetworkOptions struct {
 	// Address returns where a broker's inter-broker listener is reached; false while it is not known to live.
 	Address        func(broker int32) (address string, ok bool)
 	Dial           func(ctx context.Context, broker int32, address string) (net.Conn, error) // nil: TCP
-	RequestTimeout time.Duration
+	RequestTimeout time.Duration                                                             // for an answer to Send, when the caller's context has no earlier end
 	Clock          clock.Clock
 }
 
@@ -45,10 +45,11 @@ func NewNetwork(o NetworkOptions) *Network {
 	return n
 }
 
-// Client returns a connection of the caller's own to a broker, which looks up the address whenever it connects.
-func (n *Network) Client(broker int32, clientID string) *Client {
+// Client returns a connection of the caller's own to a broker, which looks up the address whenever it connects, and waits that long for
+// an answer.
+func (n *Network) Client(broker int32, clientID string, timeout time.Duration) *Client {
 	return New(Options{
-		ClientID: clientID, RequestTimeout: n.options.RequestTimeout, Clock: n.options.Clock,
+		ClientID: clientID, RequestTimeout: timeout, Clock: n.options.Clock,
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			address, ok := n.options.Address(broker)
 			if !ok {
@@ -81,7 +82,7 @@ func (n *Network) Send(ctx context.Context, broker int32, clientID string, r kms
 	key := shareKey{broker, clientID}
 	s := n.mu.shared[key]
 	if s == nil {
-		s = &shared{turn: make(chan struct{}, 1), client: n.Client(broker, clientID)}
+		s = &shared{turn: make(chan struct{}, 1), client: n.Client(broker, clientID, n.options.RequestTimeout)}
 		n.mu.shared[key] = s
 	}
 	n.calls.Add(1)
