@@ -14,18 +14,15 @@ import (
 // when the state was written.
 
 // noteReturned looks, while a reign is loading, for in-sync replicas that are younger than the partition's state, which was written at
-// zxid. Where others have been there all the time they are the ones to go by. Where there are none, all have come back alike. This
-// broker knows of itself that it has only lost a session.
+// zxid. Where others have been there all the time they are the ones to go by. Where there are none, all have come back alike, as after a
+// time without ZooKeeper. Of itself this broker knows whether it has only lost a session.
 func (m *Machine) noteReturned(x ref, zxid int64) {
 	r := m.reign
-	since := func(id int32) int64 {
-		if id == m.id {
-			return m.firstEpoch
-		}
-		return r.brokers[id].epoch
+	returned := func(id int32) bool {
+		b := r.brokers[id]
+		return b != nil && b.epoch > zxid && (id != m.id || m.firstEpoch > zxid)
 	}
-	returned := func(id int32) bool { return r.brokers[id] != nil && since(id) > zxid }
-	stayed := func(id int32) bool { return r.brokers[id] != nil && since(id) <= zxid }
+	stayed := func(id int32) bool { b := r.brokers[id]; return b != nil && b.epoch <= zxid }
 	if isr := x.part().isr; !r.loaded && slices.ContainsFunc(isr, returned) && slices.ContainsFunc(isr, stayed) {
 		r.returned[x] = only(isr, returned)
 	}
