@@ -159,6 +159,26 @@ var oddScripts = []script{
 		s.init(60_000)
 		s.fetchOffset()
 	}},
+	{"offsets-members", false, func(s *session) { // of a group that has members, while it is stable and while another joins
+		s.init(60_000)
+		s.addOffsets()
+		member, generation := s.join()
+		s.commitAsMembers(member, generation)
+		other := raw.Dial(s.t, s.b.Addr)
+		other.Send(s.joinRequest())
+		harness.Eventually(s.t, time.Minute, func() error {
+			r := raw.With(kmsg.NewPtrHeartbeatRequest(), 3)
+			r.Group, r.MemberID, r.Generation = s.topic, member, generation
+			if raw.Do[*kmsg.HeartbeatResponse](s.c, r).ErrorCode != kerr.RebalanceInProgress.Code {
+				return kerr.RebalanceInProgress
+			}
+			return nil
+		})
+		s.commitAsMembers(member, generation)
+		s.end(true)
+		s.init(60_000)
+		s.fetchOffset()
+	}},
 	{"listing", false, func(s *session) {
 		s.init(60_000)
 		s.transaction(s.id)
@@ -297,4 +317,51 @@ func (s *session) batch(what string, version int16, id *string, attributes int16
 		return nil
 	})
 	s.say("Produce v%d %s: %s, offset %d", version, what, code(a.ErrorCode), a.BaseOffset)
+}
+
+// joinRequest joins the session's group as a new member.
+func (s *session) joinRequest() *kmsg.JoinGroupRequest {
+	r := raw.With(kmsg.NewPtrJoinGroupRequest(), 3)
+	r.Group, r.SessionTimeoutMillis, r.RebalanceTimeoutMillis, r.ProtocolType = s.topic, 30_000, 60_000, "consumer"
+	r.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: []byte{0}}}
+	return r
+}
+
+// join makes the session the only member of its group.
+func (s *session) join() (member string, generation int32) {
+	s.t.Helper()
+	s.commitRequest(3, -1, "", 0) // finds the coordinator
+	j := settled(s, s.joinRequest(), func(a *kmsg.JoinGroupResponse) int16 { return a.ErrorCode })
+	r := raw.With(kmsg.NewPtrSyncGroupRequest(), 2)
+	r.Group, r.Generation, r.MemberID = s.topic, j.Generation, j.MemberID
+	r.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: j.MemberID, MemberAssignment: []byte{0}}}
+	settled(s, r, func(a *kmsg.SyncGroupResponse) int16 { return a.ErrorCode })
+	return j.MemberID, j.Generation
+}
+
+// commitAsMembers commits offsets as those who are in the group, were in it, and are not.
+func (s *session) commitAsMembers(member string, generation int32) {
+	s.t.Helper()
+	for i, as := range []struct {
+		who        string
+		generation int32
+		member     string
+		instance   *string
+	}{
+		{"the member", generation, member, nil},
+		{"the member, of the generation before", generation - 1, member, nil},
+		{"the member, of the generation after", generation + 1, member, nil},
+		{"the member, of no generation", -1, member, nil},
+		{"nobody, of the generation", generation, "", nil},
+		{"another, of the generation", generation, "nobody", nil},
+		{"another, of no generation", -1, "nobody", nil},
+		{"nobody, of no generation", -1, "", nil},
+		{"the member, with an instance id", generation, member, kmsg.StringPtr("i")},
+		{"nobody, with an instance id", -1, "", kmsg.StringPtr("i")},
+	} {
+		r := s.commitRequest(3, as.generation, as.member, int64(100+i))
+		r.InstanceID = as.instance
+		a := settled(s, r, func(a *kmsg.TxnOffsetCommitResponse) int16 { return a.Topics[0].Partitions[0].ErrorCode })
+		s.say("TxnOffsetCommit as %s: %s", as.who, code(a.Topics[0].Partitions[0].ErrorCode))
+	}
 }
