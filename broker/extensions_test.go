@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -29,6 +30,40 @@ func setExtensions(t *testing.T, cl *kgo.Client, level int16) string {
 	}
 	if m := resp.Results[0].ErrorMessage; m != nil {
 		return *m
+	}
+	return ""
+}
+
+// configureGroup sets one key of a group and returns the code of the answer.
+func configureGroup(t *testing.T, cl *kgo.Client, group, key, value string) int16 {
+	t.Helper()
+	r := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
+	resource.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: key, Value: &value}}
+	r.Resources = append(r.Resources, resource)
+	resp, err := r.RequestWith(t.Context(), cl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Resources[0].ErrorCode
+}
+
+// groupConfig is what a broker says of one key of a group.
+func groupConfig(t *testing.T, cl *kgo.Client, broker int32, group, key string) string {
+	t.Helper()
+	r := kmsg.NewPtrDescribeConfigsRequest()
+	resource := kmsg.NewDescribeConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
+	r.Resources = append(r.Resources, resource)
+	resp, err := r.RequestWith(t.Context(), cl.Broker(int(broker)))
+	if err != nil || resp.Resources[0].ErrorCode != 0 {
+		t.Fatal(err, resp)
+	}
+	for _, k := range resp.Resources[0].Configs {
+		if k.Name == key && k.Value != nil {
+			return *k.Value
+		}
 	}
 	return ""
 }
@@ -79,10 +114,20 @@ func TestExtensions(t *testing.T) {
 		if by := rises("id", producer); by != 0 {
 			t.Errorf("off: the epoch rises by %d", by)
 		}
+		const session = "consumer.session.timeout.ms"
+		if code := configureGroup(t, admin, "g", session, "50000"); code != kerr.InvalidRequest.Code {
+			t.Errorf("off: a group's configuration is answered with %d", code)
+		}
 		if words := setExtensions(t, admin, 1); words != "" {
 			t.Fatal(words)
 		}
 		eventually(t, "on everywhere", func() bool { return c.extended(3) })
+		if code := configureGroup(t, admin, "g", session, "50000"); code != 0 {
+			t.Errorf("on: a group's configuration is answered with %d", code)
+		}
+		for id := int32(1); id <= 3; id++ {
+			eventually(t, "the group's configuration", func() bool { return groupConfig(t, admin, id, "g", session) == "50000" })
+		}
 		run(producer) // over the connections that it has
 		fresh := c.client(kgo.TransactionalID("fresh"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 		defer fresh.Close()

@@ -169,7 +169,7 @@ func (l *loader) judgeValue(k *Key, one setting) error {
 		return nil
 	}
 	switch {
-	case k.Standing == Accepted, k.Standing == Clustered && l.mode == Kafka44, k.Standing == Alone && l.mode == Kafka39:
+	case k.Standing == Accepted, k.Standing == Clustered && l.mode == Kafka44:
 		l.accept(k.Name, k.Why)
 	case !k.in(l.mode) && !k.Always:
 		l.accept(k.Name, whyOther[l.mode])

@@ -105,8 +105,8 @@ func (k *Key) docStanding() string {
 		return "no effect: " + cell(k.Why)
 	case Clustered:
 		return "on ZooKeeper"
-	case Alone:
-		return "without ZooKeeper"
+	case Extended:
+		return "without ZooKeeper, or with gregor.extensions"
 	case Refused:
 		if only := k.understood(); only != "nothing" {
 			return "only " + cell(only) + ": " + cell(k.Why)

@@ -109,7 +109,7 @@ func DescribeGroup(s *Snapshot, values map[string]string, names []string) []Row 
 	for i := range groupTable.keys {
 		k := &groupTable.keys[i]
 		_, set := values[k.Name]
-		if !k.in(s.mode) || !set && k.internalIn(s.mode) || !wanted(names, k.Name) {
+		if !set && k.internalIn(s.mode) || !wanted(names, k.Name) {
 			continue
 		}
 		row := s.topicRow(k, values)

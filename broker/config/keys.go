@@ -72,7 +72,7 @@ const (
 	Honoured  Standing = iota
 	Accepted           // without effect
 	Clustered          // honoured on ZooKeeper, without effect on a broker that is alone
-	Alone              // honoured on a broker that is alone, without effect on ZooKeeper
+	Extended           // honoured on a broker that is alone, and on ZooKeeper while gregor.extensions is on
 	Refused            // but for the values in Allow
 )
 

@@ -132,7 +132,7 @@ var serverKeys = []Key{
 		Doc: "The least important metrics that are recorded."},
 	{Name: "metrics.sample.window.ms", Type: Long, Default: "30000", Valid: atLeast(1),
 		Standing: Accepted, Why: whyMetrics, Doc: "How long a sample of a metric takes."},
-	{Name: "telemetry.max.bytes", Type: Int, Default: "1048576", Valid: atLeast(1), Standing: Alone, Why: whyTelemetry,
+	{Name: "telemetry.max.bytes", Type: Int, Default: "1048576", Valid: atLeast(1), Standing: Extended,
 		Doc: "The most metrics that a client may push at once."},
 	{Name: "unstable.api.versions.enable", Type: Bool, Default: "false", Internal: true,
 		Standing: Accepted, Why: whyUnstable, Doc: "Whether API versions under development are offered."},

@@ -16,7 +16,7 @@ const (
 	Users   = "users"
 	IPs     = "ips"
 
-	// Of these a broker of 3.9 on ZooKeeper knows nothing; they exist in the embedded store only.
+	// Of these a broker of 3.9 on ZooKeeper knows nothing; they exist in the embedded store, and below OwnConfigPath.
 	Groups        = "groups"
 	ClientMetrics = "client-metrics"
 )
@@ -24,7 +24,7 @@ const (
 var (
 	// ConfigKinds lists those that every cluster has.
 	ConfigKinds = []string{Topics, Brokers, Clients, Users, IPs}
-	// EmbeddedConfigKinds lists those of the embedded store besides.
+	// EmbeddedConfigKinds lists those that are not below ConfigPath on ZooKeeper.
 	EmbeddedConfigKinds = []string{Groups, ClientMetrics}
 )
 

@@ -1,5 +1,5 @@
 // Package cluster is the command group for the brokers of a cluster together: who leads what, moving replicas, electing
-// leaders.
+// leaders, the setting of the whole cluster.
 package cluster
 
 import (
@@ -26,7 +26,7 @@ func Command() *cobra.Command {
 	}
 	var c cli.Connection
 	c.AddFlags(cmd)
-	cmd.AddCommand(describeCommand(&c), reassignCommand(&c), electCommand(&c))
+	cmd.AddCommand(describeCommand(&c), reassignCommand(&c), electCommand(&c), extensionsCommand(&c))
 	return cli.Group(cmd)
 }
 

@@ -84,7 +84,7 @@ This page is generated from tables beside the code: go run ./cmd/gregor docs com
 ## APIs
 
 The versions that are served, beside those of Apache Kafka 3.9 (ZooKeeper mode) and 4.4. Without ZooKeeper a broker serves
-both ranges, on ZooKeeper exactly those of 3.9.
+both ranges, on ZooKeeper exactly those of 3.9, and with gregor.extensions ([operations.md](operations.md)) those of 4.4 too.
 
 `
 

@@ -49,11 +49,12 @@ func Command() *cobra.Command {
 		Long: `Look at a broker or cluster (gregor or any Apache Kafka) and say in words what is wrong with it. The exit code is 1 if
 something is.`,
 		Example: `  gregor doctor connect -b broker:9092
+  gregor doctor cluster
   gregor doctor partition orders
   gregor doctor group billing`,
 	}
 	var c cli.Connection
 	c.AddFlags(cmd)
-	cmd.AddCommand(connectCommand(&c), partitionCommand(&c), groupCommand(&c))
+	cmd.AddCommand(connectCommand(&c), clusterCommand(&c), partitionCommand(&c), groupCommand(&c))
 	return cli.Group(cmd)
 }

@@ -120,3 +120,11 @@ func TestGroup(t *testing.T) {
 	}}}
 	wants(t, "too late", behind.judge(), true, "t-0 (committed 3, the log starts at 40)")
 }
+
+// A broker that does not go by gregor.extensions is wrong only where others do.
+func TestJudgeExtensions(t *testing.T) {
+	wants(t, "off", judgeExtensions(map[int32]bool{1: false, 2: false}), false, "ok    broker 1\n", "ok    broker 2\n")
+	wants(t, "on", judgeExtensions(map[int32]bool{1: true, 2: true}), false, "ok    broker 2: gregor.extensions is on")
+	wants(t, "mixed", judgeExtensions(map[int32]bool{1: true, 2: false, 3: true}), true, "WRONG broker 2: it does not go by gregor.extensions, which is on",
+		"gregor cluster extensions off", "ok    broker 3")
+}

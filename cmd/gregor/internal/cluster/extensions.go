@@ -1,0 +1,151 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
+	"github.com/gregor-broker/gregor/controller"
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func extensionsCommand(c *cli.Connection) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "extensions [on|off]",
+		Short: "Show or switch what a cluster on ZooKeeper has beyond Apache Kafka 3.9",
+		Long: `Show or switch gregor.extensions, the setting of a whole cluster on ZooKeeper that brings groups of the consumer protocol (KIP-848),
+transactions of version 2 and the versions of requests that Kafka 4.4 has.
+
+It is refused unless every registered broker is a gregor that knows it, as Kafka 3.9 cannot read what is stored of such groups.
+Switch it off before Kafka 3.9 brokers come. That is refused while groups of the consumer protocol have members; with --force their
+members are thrown out.`,
+		Example: `  gregor cluster extensions
+  gregor cluster extensions on`,
+		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{"on", "off"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if force && !slices.Equal(args, []string{"off"}) {
+				return cli.Usagef("--force is for off")
+			}
+			s, err := connect(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			if len(args) == 0 {
+				return s.showExtensions(cmd.Context(), cmd.OutOrStdout())
+			}
+			if err := s.switchExtensions(cmd.Context(), args[0] == "on", force, false); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), controller.Extensions, "is", args[0])
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "switch off although groups have members, which are thrown out")
+	return cmd
+}
+
+// showExtensions says for which brokers the setting is on, and whether it can be switched on.
+func (s session) showExtensions(ctx context.Context, w io.Writer) error {
+	known, err := Extended(ctx, s.raw)
+	if err != nil {
+		return err
+	}
+	var on, off []int32
+	for _, id := range slices.Sorted(maps.Keys(known)) {
+		if known[id] {
+			on = append(on, id)
+		} else {
+			off = append(off, id)
+		}
+	}
+	switch {
+	case len(on) == 0:
+		fmt.Fprintln(w, controller.Extensions, "is off")
+		if err := s.switchExtensions(ctx, true, false, true); err != nil {
+			fmt.Fprintln(w, "it cannot be switched on now:", err)
+			return nil
+		}
+		fmt.Fprintln(w, "it can be switched on: gregor cluster extensions on")
+	case len(off) > 0:
+		fmt.Fprintf(w, "%s is on for %s %s\n", controller.Extensions, brokersWord(on), cli.IDs(on))
+		return fmt.Errorf("%s %s not know it and cannot read what the others store: stop it, or switch the setting off", brokersWord(off)+" "+cli.IDs(off), does(off))
+	default:
+		fmt.Fprintln(w, controller.Extensions, "is on")
+	}
+	return nil
+}
+
+func brokersWord(ids []int32) string {
+	if len(ids) == 1 {
+		return "broker"
+	}
+	return "brokers"
+}
+
+func does(ids []int32) string {
+	if len(ids) == 1 {
+		return "does"
+	}
+	return "do"
+}
+
+// Extended asks every broker of a cluster whether gregor.extensions is in force for it. Those that do not answer are missing.
+func Extended(ctx context.Context, cl *kgo.Client) (map[int32]bool, error) {
+	metadata, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl)
+	if err != nil {
+		return nil, err
+	}
+	known := map[int32]bool{}
+	for _, b := range metadata.Brokers {
+		r := kmsg.NewPtrApiVersionsRequest()
+		r.ClientSoftwareName, r.ClientSoftwareVersion = "gregor-cluster", "1"
+		answer, err := r.RequestWith(ctx, cl.Broker(int(b.NodeID)))
+		if err == nil && answer.ErrorCode == 0 {
+			known[b.NodeID] = slices.ContainsFunc(answer.FinalizedFeatures, func(f kmsg.ApiVersionsResponseFinalizedFeature) bool {
+				return f.Name == controller.Extensions
+			})
+		}
+	}
+	return known, nil
+}
+
+// switchExtensions has the controller switch the setting, or say whether it would. The error is in its words.
+func (s session) switchExtensions(ctx context.Context, on, force, validateOnly bool) error {
+	u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+	u.Feature, u.MaxVersionLevel, u.UpgradeType = controller.Extensions, 1, 1
+	if !on {
+		u.MaxVersionLevel, u.UpgradeType, u.AllowDowngrade = 0, 2, true
+	}
+	if force {
+		u.UpgradeType = 3
+	}
+	r := kmsg.NewPtrUpdateFeaturesRequest()
+	r.FeatureUpdates, r.ValidateOnly = append(r.FeatureUpdates, u), validateOnly
+	answer, err := r.RequestWith(ctx, s.raw)
+	if err != nil {
+		return err
+	}
+	err = refusal(answer.ErrorCode, answer.ErrorMessage)
+	for _, result := range answer.Results {
+		err = errors.Join(err, refusal(result.ErrorCode, result.ErrorMessage))
+	}
+	return err
+}
+
+func refusal(code int16, message *string) error {
+	err := kerr.ErrorForCode(code)
+	if err != nil && message != nil && *message != "" {
+		return errors.New(*message)
+	}
+	return err
+}
