@@ -10,7 +10,10 @@ FUZZTIME ?= 5m
 SOAK     ?= 30m
 SEEDS    ?= 2000
 
-.PHONY: help build run cluster test test-unit test-compat test-deps bench fuzz soak simulate lint fmt clean
+# The packages of compat that run the tests of other clients, which "make suites" runs whole.
+SUITES   ?= kgosuite kafkapython
+
+.PHONY: help build run cluster test test-unit test-compat test-deps suites bench fuzz soak simulate lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +40,12 @@ test-compat: ## real clients and tools against the built binary
 
 test-deps: ## install what the tests need
 	@compat/run/install
+
+suites: build ## the test suites of other clients, whole; SUITES (default all) names packages of compat
+	@compat/run/install
+	@status=0; for suite in $(SUITES); do \
+		(cd compat/$$suite && GREGOR_COMPAT=1 GREGOR_SUITES=whole $(GO) test -count=1 -timeout 0 -v .) || status=1; \
+	done; exit $$status
 
 bench: build ## gregor beside Apache Kafka 4.4.0, with ratios
 	@compat/run/install

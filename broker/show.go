@@ -20,13 +20,23 @@ func (b *Broker) showItself() error {
 		return nil
 	}
 	b.services.Meter = meter.New(b.clock)
-	s, err := observe.Listen(address, observe.Options{Services: b.services, Ready: b.ready})
+	s, err := observe.Listen(address, observe.Options{Services: b.services, Ready: b.ready, Network: b.busy})
 	if err != nil {
 		return fmt.Errorf("gregor.http.listener=%s: %w", address, err)
 	}
 	b.observed = s
 	b.logger.Info("metrics and health are served over HTTP", zap.Stringer("address", s.Addr()))
 	return nil
+}
+
+// busy says how busy the network layer is.
+func (b *Broker) busy() observe.Network {
+	s := b.network.Stats()
+	n := observe.Network{QueuedRequests: s.Waiting, HandlersIdle: 1, MemoryUsed: s.MemoryUsed, MemoryAllowed: s.MemoryAllowed}
+	if s.Available > 0 {
+		n.HandlersIdle -= s.Worked.Seconds() / s.Available.Seconds()
+	}
+	return n
 }
 
 var errNotServing = errors.New("the broker starts or stops")

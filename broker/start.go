@@ -190,7 +190,11 @@ func (b *Broker) buildServices(context.Context) error {
 		},
 		OnLeader: b.leadershipChanged,
 		OnISR:    func(before, after int) { s.Meter.ISRChanged(before, after) },
-		Join:     b.joiner.Join, VerifyTransactions: b.verifyTransactions,
+
+		OnISRRefused: func() { s.Meter.ISRRefused() },
+		OnAppend:     func(topic string, bytes int, messages int64) { s.Meter.Appended(topic, bytes, messages) },
+		OnReplicated: func(bytes int) { s.Meter.Replicated(bytes) },
+		Join:         b.joiner.Join, VerifyTransactions: b.verifyTransactions,
 
 		BrokerEpoch: func() int64 { return s.Controller.BrokerEpoch() },
 		Online: func(id int32, tp log.TopicPartition) bool {

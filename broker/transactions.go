@@ -44,13 +44,14 @@ func (b *Broker) newTransactions() *txn.Coordinator {
 // txn.Transport.
 type markerTransport struct{ broker *Broker }
 
-// Leader tells where a partition's markers go.
+// Leader tells where a partition's markers go. A partition of which a starting broker was not told yet may exist: to leave out its
+// marker would leave its transaction open for ever.
 func (t markerTransport) Leader(topic string, partition int32) (broker int32, exists bool) {
 	image := t.broker.services.Metadata.Image()
 	p := image.Partition(topic, partition)
 	switch {
 	case p == nil:
-		return -1, false
+		return -1, !t.broker.services.KnowsCluster()
 	case image.Broker(p.Leader) == nil:
 		return -1, true
 	}

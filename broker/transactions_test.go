@@ -10,6 +10,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/gregor-broker/gregor/broker/api"
+	"github.com/gregor-broker/gregor/broker/metadata"
 )
 
 // transact produces a record to each of some partitions in one transaction.
@@ -185,4 +188,18 @@ func TestTransactionsInACluster(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestMarkersOfWhatIsNotKnownYet: a partition counts as deleted only once the broker was told of the whole cluster.
+func TestMarkersOfWhatIsNotKnownYet(t *testing.T) {
+	b := &Broker{services: &api.Services{Metadata: metadata.NewCache()}}
+	b.services.HoldClients()
+	for _, known := range []bool{false, true} {
+		if known {
+			b.services.ServeClients()
+		}
+		if leader, exists := (markerTransport{b}).Leader("t", 0); leader != -1 || exists != !known {
+			t.Errorf("the cluster is known: %t; leader %d, exists %t", known, leader, exists)
+		}
+	}
 }

@@ -176,6 +176,13 @@ func (l *Log) active() *segment.Segment {
 // setSegments publishes another list. The caller holds mu.
 func (l *Log) setSegments(segs []*segment.Segment) { l.segs.Store(&segs) }
 
+// ProducerCount returns how many producers it remembers.
+func (l *Log) ProducerCount() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.producers.Len()
+}
+
 // Producers lists the producers by id.
 func (l *Log) Producers() []ProducerState {
 	l.mu.Lock()

@@ -3,10 +3,12 @@ package wire
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unique"
 
 	"go.uber.org/zap"
@@ -103,6 +105,24 @@ func (s *Server) Go(f func()) { s.handlers.Submit(dispatch.Func(f)) }
 
 // Resize changes the number of handler goroutines (num.io.threads).
 func (s *Server) Resize(handlers int) { s.handlers.Resize(handlers) }
+
+// Stats says how busy a server is.
+type Stats struct {
+	Waiting                   int           // requests and completions for which no handler is free
+	Worked, Available         time.Duration // of handlers, since Stats was called first
+	MemoryUsed, MemoryAllowed int64         // bytes of requests in work (queued.max.request.bytes); without a limit 0 of MaxInt64
+}
+
+// Stats looks at the server.
+func (s *Server) Stats() Stats {
+	x := Stats{Waiting: s.handlers.Waiting(), MemoryAllowed: math.MaxInt64}
+	x.Worked, x.Available = s.handlers.Worked()
+	if s.memory != nil {
+		x.MemoryAllowed = s.memory.Total()
+		x.MemoryUsed = x.MemoryAllowed - s.memory.Free()
+	}
+	return x
+}
 
 // SetLimits changes the limits of connections. Those that are too many by now stay. An error is a host name without address.
 func (s *Server) SetLimits(l ConnectionLimits) error { return s.quota.set(l) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/meter"
 	"github.com/gregor-broker/gregor/broker/quota"
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/log/record"
@@ -109,9 +110,23 @@ func (s *Services) meterProduced(entries []replica.ProduceEntry, results []repli
 		return
 	}
 	for i := range results {
-		e, r := &entries[i], &results[i]
-		s.Meter.Produced(e.Topic, e.Err == nil, len(e.Records), r.Messages(), r.Err != nil)
+		if e, r := &entries[i], &results[i]; e.Err == nil {
+			s.Meter.Produced(e.Topic, len(e.Records), r.Messages(), howProduced(r.Err))
+		}
 	}
+}
+
+// howProduced says what an error is, to who counts. The codes are those that Kafka knows, in ReplicaManager.appendRecordsToLeader.
+func howProduced(err error) meter.How {
+	switch errcode.Of(err) {
+	case 0:
+		return meter.Well
+	case kerr.MessageTooLarge.Code, kerr.RecordListTooLarge.Code:
+		return meter.TooLarge
+	case kerr.UnknownTopicOrPartition.Code, kerr.NotLeaderForPartition.Code, kerr.CorruptMessage.Code, kerr.KafkaStorageError.Code:
+		return meter.Refused
+	}
+	return meter.Failed
 }
 
 // produceEntries lists the partitions of a request. Of several record sets for one partition only the last counts, as

@@ -83,10 +83,7 @@ func (s *Services) readableNow(image *metadata.Image, version int16, topic strin
 
 func serveFetch(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.FetchRequest)
-	replicaID := r.ReplicaID
-	if r.Version >= fetchReplicaTag {
-		replicaID = r.ReplicaState.ID
-	}
+	replicaID := replicaOf(r)
 	if !knownIsolation(r.IsolationLevel) {
 		c.replyFetch(fetchRefused(r))
 		return
@@ -104,6 +101,14 @@ func serveFetch(s *Services, c *Call, request kmsg.Request) {
 		params.Standing = &replica.Standing{Changes: x.Changes().(*purgatory.List), More: f.more, Looked: x.Looked}
 	}
 	s.Replicas.Fetch(params, f.entries, f.answer)
+}
+
+// replicaOf returns the broker that fetches, -1 for a consumer.
+func replicaOf(r *kmsg.FetchRequest) int32 {
+	if r.Version >= fetchReplicaTag {
+		return r.ReplicaState.ID
+	}
+	return r.ReplicaID
 }
 
 // resolve makes entries of the partitions that the session wants and that have none yet.

@@ -25,7 +25,7 @@ type Call struct {
 
 	size    int // of the request's body, in bytes
 	usage   usage
-	watcher *Services // whose meter or log wants to know of the answer; nil: nobody
+	watched *watched // nil: nobody wants to know of the answer
 }
 
 func newCall(r *wire.Request) *Call {
@@ -78,7 +78,7 @@ func (c *Call) reply(r kmsg.Response) {
 }
 
 func (c *Call) send(r kmsg.Response) {
-	if c.watcher != nil {
+	if c.watched != nil {
 		c.seen(each(func(f func(int16)) { codes(r, f) }))
 	}
 	buf := c.request.Buffer(replySize(r))
@@ -105,7 +105,7 @@ func replySize(r kmsg.Response) int {
 
 // replyFetch answers with r, whose files the network layer releases when they are sent.
 func (c *Call) replyFetch(r *fetchenc.Response) {
-	if c.watcher != nil {
+	if c.watched != nil {
 		c.seen(each(func(f func(int16)) { fetchCodes(r, f) }))
 	}
 	const headBytes = 8 // of a response header
@@ -120,7 +120,8 @@ func (c *Call) replyFetch(r *fetchenc.Response) {
 
 // NoReply ends a request that has no answer (a produce with acks=0).
 func (c *Call) NoReply() {
-	if c.watcher != nil {
+	c.usage.told = c.usage.wait
+	if c.watched != nil {
 		c.seen(func(func(int16, int64)) {})
 	}
 	if c.usage.wait > 0 {

@@ -69,7 +69,8 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 
 // serve runs the first stage of a decoded request, whether it came at once or waited at the door.
 func (s *Services) serve(v visit) {
-	v.call.watch(s)
+	v.call.watch(s, v.request)
+	defer v.call.left()
 	if s.outdated(v.call, v.request) {
 		v.call.Close("it is older than what is served since " + controller.Extensions + " was switched on; the client is to ask again")
 		return

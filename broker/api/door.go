@@ -90,6 +90,9 @@ func (s *Services) ServeClients() {
 	})
 }
 
+// KnowsCluster says whether what the metadata does not know does not exist: not while clients are kept waiting.
+func (s *Services) KnowsCluster() bool { return !s.door.shut.Load() }
+
 // TurnAway closes the connections of clients that still wait: a broker stops that never came to know its cluster.
 func (s *Services) TurnAway() {
 	s.door.open(func(v visit) { v.call.Close("the broker stops before it knows the cluster") })

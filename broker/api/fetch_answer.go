@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gregor-broker/gregor/broker/fetchsession"
+	"github.com/gregor-broker/gregor/broker/meter"
 	"github.com/gregor-broker/gregor/broker/quota"
 	"github.com/gregor-broker/gregor/broker/replica"
 	"github.com/gregor-broker/gregor/log"
@@ -35,7 +36,9 @@ func (f *fetching) answer(results []replica.FetchResult) {
 	told := make([]fetchsession.Result, len(results))
 	for i := range results {
 		r, e := &results[i], &f.entries[i]
-		f.services.Meter.Fetched(e.Topic, e.Err == nil, r.Records.Size(), r.Err != nil)
+		if m := f.services.Meter; m != nil && e.Err == nil {
+			m.Fetched(e.Topic, r.Records.Size(), howFetched(r.Err), f.follower)
+		}
 		told[i] = fetchsession.Result{
 			RecordBytes: r.Records.Size(), HighWatermark: r.HighWatermark, LogStartOffset: r.LogStartOffset,
 			Code: f.call.Code(r.Err), Always: r.Diverging != nil || r.Preferred != replica.NoPreference,
@@ -55,6 +58,18 @@ func (f *fetching) answer(results []replica.FetchResult) {
 	f.call.replyFetch(&response)
 }
 
+// howFetched says what an error is, to who counts. The codes are those that Kafka knows, in ReplicaManager.readFromLog.
+func howFetched(err error) meter.How {
+	switch errcode.Of(err) {
+	case 0:
+		return meter.Well
+	case kerr.UnknownTopicOrPartition.Code, kerr.NotLeaderForPartition.Code, kerr.UnknownLeaderEpoch.Code, kerr.FencedLeaderEpoch.Code,
+		kerr.ReplicaNotAvailable.Code, kerr.KafkaStorageError.Code, kerr.OffsetOutOfRange.Code, kerr.InconsistentTopicID.Code:
+		return meter.Refused
+	}
+	return meter.Failed
+}
+
 // throttled counts what a consumer would get, and returns how long it is to wait: then it gets nothing, and that does not count.
 func (f *fetching) throttled(results []replica.FetchResult) time.Duration {
 	wait := f.call.throttled()
@@ -68,6 +83,7 @@ func (f *fetching) throttled(results []replica.FetchResult) time.Duration {
 			q.Unrecord(quota.Fetch, user, client, bytes)
 		}
 	}
+	f.call.usage.told = wait
 	return wait
 }
 

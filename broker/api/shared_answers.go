@@ -111,7 +111,7 @@ func (c *Call) replyShared(a *sharedAnswer) {
 	if wait > 0 {
 		c.request.Throttle(wait)
 	}
-	if c.watcher != nil {
+	if c.watched != nil {
 		c.seen(func(f func(int16, int64)) {
 			for _, counted := range a.codes {
 				f(counted.code, counted.n)

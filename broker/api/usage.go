@@ -18,6 +18,7 @@ func (c *Call) User() string { return anonymous }
 // usage is what a request takes of its client's quotas. Touched by its handler, and then by whoever replies.
 type usage struct {
 	wait   time.Duration // that its handler found
+	told   time.Duration // that the client is told
 	exempt bool          // its time does not count
 	quotas *quota.Clients
 	clock  clock.Clock
@@ -46,12 +47,14 @@ func (c *Call) throttle(d time.Duration) { c.usage.wait = max(c.usage.wait, d) }
 // throttled returns how long the client is to wait, the quota of requests' time included, which it counts. To be called once.
 func (c *Call) throttled() time.Duration {
 	u := &c.usage
+	u.told = u.wait
 	if u.quotas == nil || u.exempt {
-		return u.wait
+		return u.told
 	}
 	spent := time.Duration(u.spent.Load())
 	if spent == 0 {
 		spent = u.clock.Monotonic() - u.began // it answers within its first stage
 	}
-	return max(u.wait, u.quotas.Record(quota.Request, c.User(), c.ClientID, 100*spent.Seconds()))
+	u.told = max(u.wait, u.quotas.Record(quota.Request, c.User(), c.ClientID, 100*spent.Seconds()))
+	return u.told
 }

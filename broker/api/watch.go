@@ -2,29 +2,82 @@ package api
 
 import (
 	"reflect"
+	"sync/atomic"
 	"time"
 
+	"github.com/gregor-broker/gregor/broker/meter"
 	"github.com/gregor-broker/gregor/wire/fetchenc"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 )
 
+// watched is a request whose answer is looked at. Touched by its handler; served by whoever replies too.
+type watched struct {
+	by      *Services // whose meter or log it is
+	kinds   [2]int16  // what it is counted as: its API and, of a Fetch, who fetches
+	started time.Time
+	served  atomic.Int64 // time of the first stage, once it is over
+}
+
 // watch counts a request that is about to be served, and has its answer looked at where somebody wants to know.
-func (c *Call) watch(s *Services) {
+func (c *Call) watch(s *Services, r kmsg.Request) {
 	if s.Meter == nil && s.LogRequests == 0 {
 		return
 	}
-	c.watcher = s
-	s.Meter.Arrived(c.request.Header.Key, c.Version)
+	c.watched = &watched{by: s, kinds: kinds(r), started: s.Clock.Now()}
+	for _, kind := range c.watched.counted() {
+		s.Meter.Arrived(kind, c.Version)
+	}
+}
+
+// kinds returns what a request is counted as, twice the same where that is its API alone (RequestChannel.Request.updateRequestMetrics).
+func kinds(r kmsg.Request) [2]int16 {
+	f, ok := r.(*kmsg.FetchRequest)
+	switch {
+	case !ok:
+		return [2]int16{r.Key(), r.Key()}
+	case replicaOf(f) >= 0:
+		return [2]int16{r.Key(), meter.FetchFollower}
+	}
+	return [2]int16{r.Key(), meter.FetchConsumer}
+}
+
+func (w *watched) counted() []int16 {
+	if w.kinds[0] == w.kinds[1] {
+		return w.kinds[:1]
+	}
+	return w.kinds[:]
+}
+
+// left ends the first stage.
+func (c *Call) left() {
+	if w := c.watched; w != nil {
+		w.served.Store(int64(w.by.Clock.Now().Sub(w.started)))
+	}
+}
+
+// took returns how long the parts of a request took that is answered now.
+func (c *Call) took() (took [meter.Bytes + 1]time.Duration) {
+	w, now := c.watched, c.watched.by.Clock.Now()
+	took[meter.Total] = now.Sub(c.request.Received)
+	took[meter.Queue] = w.started.Sub(c.request.Received)
+	took[meter.Local] = now.Sub(w.started)
+	if served := time.Duration(w.served.Load()); served > 0 { // else it answers within its first stage
+		took[meter.Local], took[meter.Remote] = served, max(0, took[meter.Local]-served)
+	}
+	took[meter.Throttle], took[meter.Bytes] = c.usage.told, time.Duration(c.size)*time.Microsecond
+	return took
 }
 
 // seen counts an answer that is about to leave, and its error codes, and writes a line where the request is one of those
 // that are logged.
 func (c *Call) seen(each func(func(code int16, n int64))) {
-	s, key := c.watcher, c.request.Header.Key
-	took := s.Clock.Now().Sub(c.request.Received)
-	s.Meter.Answered(key, took)
+	s, key := c.watched.by, c.request.Header.Key
+	took := c.took()
+	for _, kind := range c.watched.counted() {
+		s.Meter.Answered(kind, &took)
+	}
 	log := s.LogRequests > 0 && s.requests.Add(1)%s.LogRequests == 0
 	if s.Meter == nil && !log {
 		return
@@ -37,7 +90,7 @@ func (c *Call) seen(each func(func(code int16, n int64))) {
 		s.Meter.Code(key, code, n)
 	})
 	if log {
-		c.logRequest(took, first)
+		c.logRequest(took[meter.Total], first)
 	}
 }
 
@@ -51,7 +104,7 @@ func (c *Call) logRequest(took time.Duration, code int16) {
 	if code != 0 {
 		fields = append(fields, zap.Error(kerr.ErrorForCode(code)))
 	}
-	c.watcher.Logger.Info("request", fields...)
+	c.watched.by.Logger.Info("request", fields...)
 }
 
 // each hands every code of a response on, one at a time.

@@ -38,6 +38,7 @@ type shard struct {
 	mu         sync.Mutex
 	sessions   map[int32]*entry
 	partitions int // of all sessions
+	evicted    int64
 }
 
 // entry is a session's place in the cache; guarded by the shard's mutex.
@@ -69,6 +70,17 @@ func (c *Cache) Len() int {
 		s.mu.Unlock()
 	}
 	return n
+}
+
+// Stats returns how many sessions there are, how many partitions they held when last used, and how many were evicted so far.
+func (c *Cache) Stats() (sessions, partitions int, evicted int64) {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		sessions, partitions, evicted = sessions+len(s.sessions), partitions+s.partitions, evicted+s.evicted
+		s.mu.Unlock()
+	}
+	return sessions, partitions, evicted
 }
 
 // shardOf returns nil for an id that no shard hands out.
@@ -241,6 +253,7 @@ func (s *shard) evict(privileged bool, size int, now time.Duration) bool {
 		return false
 	}
 	s.remove(victim.session.id)
+	s.evicted++
 	return true
 }
 

@@ -15,11 +15,14 @@ type Meter struct {
 	clock    clock.Clock
 	requests sync.Map // Request → *atomic.Int64
 	errors   sync.Map // Failure → *atomic.Int64
-	times    sync.Map // API key → *Times
+	times    sync.Map // Spent → *Times
 	topics   sync.Map // name → *Topic
 	all      Topic
 	shrinks  atomic.Int64
 	expands  atomic.Int64
+	refused  atomic.Int64 // changes of in-sync replicas that the controller refused
+
+	replicatedIn, replicatedOut atomic.Int64 // bytes
 }
 
 // New returns a meter whose windows of time go by c.
@@ -28,14 +31,40 @@ func New(c clock.Clock) *Meter { return &Meter{clock: c} }
 // Request is a kind of request.
 type Request struct{ Key, Version int16 }
 
+// Part is what is measured of a request. The names are those of RequestMetrics of Apache Kafka.
+type Part uint8
+
+// The parts. Bytes counts a request's size, as if a byte were a microsecond.
+const (
+	Total    Part = iota // from its first byte read to its answer
+	Queue                // until a first stage takes it
+	Local                // in its first stage
+	Remote               // from there to the answer
+	Throttle             // that the client is then kept waiting
+	Bytes
+)
+
+// FetchConsumer and FetchFollower stand beside API keys: a Fetch is counted under its own and under one of these.
+const (
+	FetchConsumer int16 = -1 - iota
+	FetchFollower
+)
+
+// Spent is a part of the requests of an API.
+type Spent struct {
+	Part
+	Key int16
+}
+
 // Failure is an error code in answers of an API; 0 is an answer without error.
 type Failure struct{ Key, Code int16 }
 
 // Topic counts what went in and out of a topic, or of all. As BrokerTopicStats of Apache Kafka.
 type Topic struct {
-	MessagesIn, BytesIn, BytesOut, BytesRejected atomic.Int64
-	Produces, FailedProduces                     atomic.Int64 // by partition
-	Fetches, FailedFetches                       atomic.Int64
+	MessagesIn, BytesIn, BytesOut atomic.Int64
+	BytesRejected                 atomic.Int64 // of what was too large
+	Produces, FailedProduces      atomic.Int64 // by partition
+	Fetches, FailedFetches        atomic.Int64
 }
 
 // counter returns the counter of k in m, which it makes.
@@ -54,16 +83,20 @@ func (m *Meter) Arrived(key, version int16) {
 	}
 }
 
-// Answered counts an answer, and how long the request took from its first byte read to there.
-func (m *Meter) Answered(key int16, took time.Duration) {
+// Answered counts how long the parts of a request took that has been answered.
+func (m *Meter) Answered(key int16, took *[Bytes + 1]time.Duration) {
 	if m == nil {
 		return
 	}
-	t, ok := m.times.Load(key)
-	if !ok {
-		t, _ = m.times.LoadOrStore(key, new(Times))
+	now := m.clock.Monotonic()
+	for part, d := range took {
+		k := Spent{Part(part), key}
+		t, ok := m.times.Load(k)
+		if !ok {
+			t, _ = m.times.LoadOrStore(k, new(Times))
+		}
+		t.(*Times).add(now, d)
 	}
-	t.(*Times).add(m.clock.Monotonic(), took)
 }
 
 // Code counts an error code, or 0 for none, that stands n times in an answer.
@@ -82,43 +115,75 @@ func (m *Meter) topic(name string) *Topic {
 	return t.(*Topic)
 }
 
-// Produced counts a record set for a partition: refused, or stored as n messages. Of a topic that there is not, known is false,
-// and only the sum over all topics is counted: names that clients think of cost no memory.
-func (m *Meter) Produced(topic string, known bool, bytes int, messages int64, failed bool) {
+// How is how something went, as far as it is counted.
+type How uint8
+
+// What is refused for a reason that a client may give is no failure of the broker's, and is not counted as one.
+const (
+	Well How = iota
+	Refused
+	TooLarge
+	Failed
+)
+
+// Produced counts a record set for a partition that there is: stored as n messages, or not. After
+// ReplicaManager.appendRecordsToLeader of Apache Kafka.
+func (m *Meter) Produced(topic string, bytes int, messages int64, how How) {
 	if m == nil {
 		return
 	}
-	count := func(t *Topic) {
+	for _, t := range []*Topic{&m.all, m.topic(topic)} {
 		t.Produces.Add(1)
-		if failed {
-			t.FailedProduces.Add(1)
+		switch how {
+		case Well:
+			t.BytesIn.Add(int64(bytes))
+			t.MessagesIn.Add(messages)
+		case TooLarge:
 			t.BytesRejected.Add(int64(bytes))
-			return
+		case Failed:
+			t.FailedProduces.Add(1)
 		}
-		t.BytesIn.Add(int64(bytes))
-		t.MessagesIn.Add(messages)
-	}
-	count(&m.all)
-	if known {
-		count(m.topic(topic))
 	}
 }
 
-// Fetched counts a partition in the answer to a Fetch; known as in Produced.
-func (m *Meter) Fetched(topic string, known bool, bytes int, failed bool) {
+// Appended counts what a coordinator appended to its topic.
+func (m *Meter) Appended(topic string, bytes int, messages int64) {
 	if m == nil {
 		return
 	}
-	count := func(t *Topic) {
+	for _, t := range []*Topic{&m.all, m.topic(topic)} {
+		t.Produces.Add(1)
+		t.BytesIn.Add(int64(bytes))
+		t.MessagesIn.Add(messages)
+	}
+}
+
+// Replicated counts bytes that were fetched from a leader.
+func (m *Meter) Replicated(bytes int) {
+	if m != nil {
+		m.replicatedIn.Add(int64(bytes))
+	}
+}
+
+// Replication returns the bytes that were fetched from leaders, and those that followers fetched.
+func (m *Meter) Replication() (in, out int64) { return m.replicatedIn.Load(), m.replicatedOut.Load() }
+
+// Fetched counts a partition that there is in the answer to a Fetch, a follower's or a consumer's. After
+// ReplicaManager.readFromLog and BrokerTopicStats.updateBytesOut of Apache Kafka.
+func (m *Meter) Fetched(topic string, bytes int, how How, follower bool) {
+	if m == nil {
+		return
+	}
+	if follower {
+		m.replicatedOut.Add(int64(bytes))
+		bytes = 0
+	}
+	for _, t := range []*Topic{&m.all, m.topic(topic)} {
 		t.Fetches.Add(1)
 		t.BytesOut.Add(int64(bytes))
-		if failed {
+		if how == Failed {
 			t.FailedFetches.Add(1)
 		}
-	}
-	count(&m.all)
-	if known {
-		count(m.topic(topic))
 	}
 }
 
@@ -132,6 +197,16 @@ func (m *Meter) ISRChanged(before, after int) {
 		m.expands.Add(1)
 	}
 }
+
+// ISRRefused counts a change of in-sync replicas that the controller refused.
+func (m *Meter) ISRRefused() {
+	if m != nil {
+		m.refused.Add(1)
+	}
+}
+
+// ISRRefusals returns how often that was.
+func (m *Meter) ISRRefusals() int64 { return m.refused.Load() }
 
 // Forget drops the counters of a topic that was deleted.
 func (m *Meter) Forget(topic string) {
@@ -150,12 +225,12 @@ func (m *Meter) Failures(f func(e Failure, count int64)) {
 	m.errors.Range(func(k, v any) bool { f(k.(Failure), v.(*atomic.Int64).Load()); return true })
 }
 
-// Times calls f for each API that was answered, with the quantiles of the last one to two minutes.
-func (m *Meter) Times(quantiles []float64, f func(key int16, count int64, seconds float64, at []time.Duration)) {
+// Times calls f for each part of each API that was answered, with the quantiles of the last one to two minutes.
+func (m *Meter) Times(quantiles []float64, f func(s Spent, count int64, seconds float64, at []time.Duration)) {
 	now := m.clock.Monotonic()
 	m.times.Range(func(k, v any) bool {
 		t := v.(*Times)
-		f(k.(int16), t.count.Load(), time.Duration(t.sum.Load()).Seconds(), t.quantiles(now, quantiles))
+		f(k.(Spent), t.count.Load(), time.Duration(t.sum.Load()).Seconds(), t.quantiles(now, quantiles))
 		return true
 	})
 }

@@ -24,12 +24,18 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
+func total(d time.Duration) *[Bytes + 1]time.Duration { return &[Bytes + 1]time.Duration{Total: d} }
+
 func TestQuantiles(t *testing.T) {
 	c := clock.NewFake(time.Unix(0, 0))
 	m := New(c)
 	shares := []float64{0, 0.5, 0.99, 1}
 	look := func() (count int64, at []time.Duration) {
-		m.Times(shares, func(key int16, n int64, _ float64, q []time.Duration) { count, at = n, q })
+		m.Times(shares, func(s Spent, n int64, _ float64, q []time.Duration) {
+			if s.Part == Total {
+				count, at = n, q
+			}
+		})
 		return count, at
 	}
 	near := func(got, want time.Duration) bool { return got >= want*7/8 && got <= want*9/8 }
@@ -37,14 +43,14 @@ func TestQuantiles(t *testing.T) {
 	for range 5000 {
 		d := time.Duration(rand.ExpFloat64() * float64(time.Millisecond))
 		all = append(all, d)
-		m.Answered(1, d)
+		m.Answered(1, total(d))
 	}
 	slices.Sort(all)
 	if n, at := look(); n != 5000 || !near(at[1], all[2500]) || !near(at[2], all[4950]) || !near(at[3], all[4999]) {
 		t.Errorf("%d: %v, want %v %v %v", n, at, all[2500], all[4950], all[4999])
 	}
 	c.Advance(time.Minute)
-	m.Answered(1, time.Hour)
+	m.Answered(1, total(time.Hour))
 	if n, at := look(); n != 5001 || !near(at[1], all[2500]) || !near(at[3], time.Hour) {
 		t.Errorf("a minute later: %d: %v", n, at)
 	}
@@ -60,18 +66,28 @@ func TestQuantiles(t *testing.T) {
 
 func TestTopics(t *testing.T) {
 	m := New(clock.System)
-	m.Produced("t", true, 100, 3, false)
-	m.Produced("t", true, 50, 0, true)
-	m.Produced("thought of", false, 7, 0, true)
-	m.Fetched("t", true, 90, false)
-	m.Fetched("u", true, 0, true)
+	m.Produced("t", 100, 3, Well)
+	m.Produced("t", 50, 0, TooLarge)
+	m.Produced("t", 7, 0, Failed)
+	m.Produced("t", 7, 0, Refused)
+	m.Fetched("t", 90, Well, false)
+	m.Fetched("t", 1000, Well, true)
+	m.Fetched("t", 0, Refused, false)
+	m.Fetched("u", 0, Failed, false)
+	m.Appended("__consumer_offsets", 40, 4)
+	m.Replicated(7)
 	m.Forget("u")
 	names := map[string]*Topic{}
 	m.Topics(func(name string, topic *Topic) { names[name] = topic })
-	if len(names) != 2 {
+	if in, out := m.Replication(); in != 7 || out != 1000 {
+		t.Errorf("%d bytes came and %d went between brokers", in, out)
+	}
+	if len(names) != 3 {
 		t.Fatalf("topics %v", names)
 	}
-	for name, want := range map[string][8]int64{"": {3, 100, 90, 57, 3, 2, 2, 1}, "t": {3, 100, 90, 50, 2, 1, 1, 0}} {
+	for name, want := range map[string][8]int64{
+		"": {7, 140, 90, 50, 5, 1, 4, 1}, "t": {3, 100, 90, 50, 4, 1, 3, 0}, "__consumer_offsets": {4, 40, 0, 0, 1, 0, 0, 0},
+	} {
 		c := names[name]
 		got := [8]int64{c.MessagesIn.Load(), c.BytesIn.Load(), c.BytesOut.Load(), c.BytesRejected.Load(), c.Produces.Load(), c.FailedProduces.Load(), c.Fetches.Load(), c.FailedFetches.Load()}
 		if got != want {
@@ -79,10 +95,13 @@ func TestTopics(t *testing.T) {
 		}
 	}
 	var none *Meter
-	none.Produced("t", true, 1, 1, false)
-	none.Fetched("t", true, 1, false)
+	none.Produced("t", 1, 1, Well)
+	none.Fetched("t", 1, Well, true)
+	none.Appended("t", 1, 1)
+	none.Replicated(1)
+	none.ISRRefused()
 	none.Code(1, 1, 1)
 	none.Arrived(1, 1)
-	none.Answered(1, 1)
+	none.Answered(1, total(1))
 	none.ISRChanged(1, 2)
 }

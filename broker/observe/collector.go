@@ -11,7 +11,6 @@ import (
 
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/meter"
-	"github.com/gregor-broker/gregor/broker/replica"
 )
 
 // collector makes metrics of a broker when it is asked. It describes none in advance, as the names of Kafka's have now fewer
@@ -27,6 +26,9 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	c.requests(out)
 	c.topics(out)
 	c.partitions(out)
+	c.directories(out)
+	c.work(out)
+	c.quotas(out)
 	c.cluster(out)
 	c.clients(out)
 	c.lags(out)
@@ -50,6 +52,10 @@ func (s sink) gauge(name string, value int, pairs ...string) {
 	s.put(prometheus.GaugeValue, name, float64(value), pairs)
 }
 
+func (s sink) fraction(name string, value float64, pairs ...string) {
+	s.put(prometheus.GaugeValue, name, value, pairs)
+}
+
 func (s sink) counter(name string, value int64, pairs ...string) {
 	s.put(prometheus.CounterValue, name, float64(value), pairs)
 }
@@ -61,9 +67,25 @@ var (
 )
 
 // kafkaWords turns kmsg's names of APIs into Kafka's.
-var kafkaWords = strings.NewReplacer("ISR", "Isr", "ID", "Id", "SASL", "Sasl", "ACL", "Acl")
+var kafkaWords = strings.NewReplacer("ISR", "Isr", "ID", "Id", "SASL", "Sasl", "ACL", "Acl", "SCRAM", "Scram",
+	"AlterPartitionAssignments", "AlterPartitionReassignments")
 
-func apiName(key int16) string { return kafkaWords.Replace(kmsg.Key(key).Name()) }
+// apiName is what Kafka calls requests of an API, or the kind of Fetch that key stands for.
+func apiName(key int16) string {
+	switch key {
+	case meter.FetchConsumer:
+		return "FetchConsumer"
+	case meter.FetchFollower:
+		return "FetchFollower"
+	}
+	return kafkaWords.Replace(kmsg.Key(key).Name())
+}
+
+// partNames are those of the parts of a request.
+var partNames = [...]string{
+	meter.Total: "totaltimems", meter.Queue: "requestqueuetimems", meter.Local: "localtimems", meter.Remote: "remotetimems",
+	meter.Throttle: "throttletimems", meter.Bytes: "requestbytes",
+}
 
 // requests tells what was asked, how it was answered and how long that took.
 func (c *collector) requests(out sink) {
@@ -74,13 +96,18 @@ func (c *collector) requests(out sink) {
 	m.Failures(func(e meter.Failure, n int64) {
 		out.counter("kafka_network_requestmetrics_errors_total", n, "request", apiName(e.Key), "error", codeName(e.Code))
 	})
-	m.Times(quantiles, func(key int16, n int64, seconds float64, at []time.Duration) {
-		name := apiName(key)
-		out.counter("kafka_network_requestmetrics_totaltimems_count", n, "request", name)
-		out.put(prometheus.CounterValue, "gregor_request_seconds_total", seconds, labels{"request", name})
+	m.Times(quantiles, func(s meter.Spent, n int64, seconds float64, at []time.Duration) {
+		request, name := apiName(s.Key), "kafka_network_requestmetrics_"+partNames[s.Part]
+		unit := time.Millisecond
+		if s.Part == meter.Bytes {
+			unit = time.Microsecond
+		}
+		out.counter(name+"_count_total", n, "request", request)
+		if s.Part == meter.Total {
+			out.put(prometheus.CounterValue, "gregor_request_seconds_total", seconds, labels{"request", request})
+		}
 		for i, q := range quantileWords {
-			out.put(prometheus.GaugeValue, "kafka_network_requestmetrics_totaltimems", float64(at[i])/float64(time.Millisecond),
-				labels{"request", name, "quantile", q})
+			out.put(prometheus.GaugeValue, name, float64(at[i])/float64(unit), labels{"request", request, "quantile", q})
 		}
 	})
 }
@@ -107,34 +134,14 @@ func (c *collector) topics(out sink) {
 			"totalproducerequests": t.Produces.Load(), "failedproducerequests": t.FailedProduces.Load(),
 			"totalfetchrequests": t.Fetches.Load(), "failedfetchrequests": t.FailedFetches.Load(),
 		} {
-			out.counter("kafka_server_brokertopicmetrics_"+kind+"_total", n, pairs...)
+			if n > 0 || name == "" { // Kafka too shows of a topic what has happened
+				out.counter("kafka_server_brokertopicmetrics_"+kind+"_total", n, pairs...)
+			}
 		}
 	})
-}
-
-// partitions tells what is held here and how it fares.
-func (c *collector) partitions(out sink) {
-	s := c.Services.Replicas.Stats(func(p *replica.PartitionStats) {
-		pairs := labels{"topic", p.Topic, "partition", strconv.Itoa(int(p.Partition))}
-		out.gauge("kafka_log_log_size", int(p.Size), pairs...)
-		out.gauge("kafka_log_log_numlogsegments", p.SegmentNum, pairs...)
-		out.gauge("kafka_log_log_logstartoffset", int(p.LogStart), pairs...)
-		out.gauge("kafka_log_log_logendoffset", int(p.LogEnd), pairs...)
-	})
-	out.gauge("kafka_server_replicamanager_partitioncount", s.Partitions)
-	out.gauge("kafka_server_replicamanager_leadercount", s.Leaders)
-	out.gauge("kafka_server_replicamanager_underreplicatedpartitions", s.UnderReplicated)
-	out.gauge("kafka_server_replicamanager_underminisrpartitioncount", s.UnderMinISR)
-	out.gauge("kafka_server_replicamanager_atminisrpartitioncount", s.AtMinISR)
-	out.gauge("kafka_server_replicamanager_offlinereplicacount", s.Offline)
-	out.gauge("gregor_requests_waiting", s.Waiting)
-	shrinks, expands := c.Services.Meter.ISRChanges()
-	out.counter("kafka_server_replicamanager_isrshrinks_total", shrinks)
-	out.counter("kafka_server_replicamanager_isrexpands_total", expands)
-	for _, d := range c.Services.Logs.Dirs() {
-		out.gauge("gregor_log_directory_size_bytes", int(d.Total), "directory", d.Path)
-		out.gauge("gregor_log_directory_usable_bytes", int(d.Usable), "directory", d.Path)
-	}
+	in, sent := c.Services.Meter.Replication()
+	out.counter("kafka_server_brokertopicmetrics_replicationbytesin_total", in)
+	out.counter("kafka_server_brokertopicmetrics_replicationbytesout_total", sent)
 }
 
 // cluster tells what this broker knows of the cluster; of offline partitions, as Kafka, only the active controller.

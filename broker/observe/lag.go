@@ -17,10 +17,21 @@ const lagLimit = 5 * time.Second
 // lags tells, of each group that this broker coordinates, what it has committed and how far that is behind the high watermark.
 // Only of partitions that this broker holds: others' high watermarks it does not know.
 func (c *collector) lags(out sink) {
-	for group, state := range c.groups() {
-		out.gauge("gregor_consumergroup_state", 1, "group", group, "state", state)
-		c.lagsOf(out, group)
+	states, offsets := map[string]int{}, 0
+	for _, g := range c.groups() {
+		out.gauge("gregor_consumergroup_state", 1, "group", g.Group, "state", g.GroupState)
+		offsets += c.lagsOf(out, g.Group)
+		if g.GroupType == "classic" {
+			states[g.GroupState]++
+			states[""]++
+		}
 	}
+	for suffix, state := range map[string]string{
+		"": "", "preparingrebalance": "PreparingRebalance", "completingrebalance": "CompletingRebalance", "stable": "Stable", "empty": "Empty", "dead": "Dead",
+	} {
+		out.gauge("kafka_coordinator_group_groupmetadatamanager_numgroups"+suffix, states[state])
+	}
+	out.gauge("kafka_coordinator_group_groupmetadatamanager_numoffsets", offsets)
 }
 
 var self = groupcoord.Caller{ClientID: "gregor-metrics", ClientHost: "/" + netip.IPv6Loopback().String()}
@@ -40,32 +51,30 @@ func (c *collector) await(ask func(reply func(kmsg.Response))) kmsg.Response {
 	}
 }
 
-// groups returns the groups that are coordinated here, with their states.
-func (c *collector) groups() map[string]string {
+// groups returns the groups that are coordinated here.
+func (c *collector) groups() []kmsg.ListGroupsResponseGroup {
 	r := kmsg.NewPtrListGroupsRequest()
 	r.Version = 5
-	found := map[string]string{}
 	answer, _ := c.await(func(reply func(kmsg.Response)) { c.Services.Groups.ListGroups(self, r, reply) }).(*kmsg.ListGroupsResponse)
 	if answer == nil {
-		return found
+		return nil
 	}
-	for i := range answer.Groups {
-		found[answer.Groups[i].Group] = answer.Groups[i].GroupState
-	}
-	return found
+	return answer.Groups
 }
 
-func (c *collector) lagsOf(out sink, group string) {
+// lagsOf returns how many offsets the group has committed.
+func (c *collector) lagsOf(out sink, group string) (offsets int) {
 	r := kmsg.NewPtrOffsetFetchRequest()
 	r.Version, r.Group = 7, group // all topics
 	answer, _ := c.await(func(reply func(kmsg.Response)) { c.Services.Groups.OffsetFetch(self, r, reply) }).(*kmsg.OffsetFetchResponse)
 	if answer == nil || answer.ErrorCode != 0 {
-		return
+		return 0
 	}
 	for i := range answer.Topics {
 		t := &answer.Topics[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
+			offsets++
 			end, ok := c.Services.Replicas.HighWatermark(t.Topic, p.Partition)
 			if !ok || p.ErrorCode != 0 || p.Offset < 0 {
 				continue
@@ -75,4 +84,5 @@ func (c *collector) lagsOf(out sink, group string) {
 			out.gauge("gregor_consumergroup_lag", int(max(0, end-p.Offset)), pairs...)
 		}
 	}
+	return offsets
 }

@@ -1,69 +1,92 @@
 package observe
 
 import (
+	"bufio"
+	"os"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// mbeans are Kafka's, of which we show the same, as "domain type name labels attribute".
-var mbeans = []string{
-	"network RequestMetrics RequestsPerSec Count", "network RequestMetrics ErrorsPerSec Count",
-	"network RequestMetrics TotalTimeMs Count", "network RequestMetrics TotalTimeMs 99thPercentile",
-	"server BrokerTopicMetrics MessagesInPerSec Count", "server BrokerTopicMetrics BytesInPerSec Count",
-	"server BrokerTopicMetrics BytesOutPerSec Count", "server BrokerTopicMetrics BytesRejectedPerSec Count",
-	"server BrokerTopicMetrics TotalProduceRequestsPerSec Count", "server BrokerTopicMetrics FailedProduceRequestsPerSec Count",
-	"server BrokerTopicMetrics TotalFetchRequestsPerSec Count", "server BrokerTopicMetrics FailedFetchRequestsPerSec Count",
-	"log Log Size Value", "log Log NumLogSegments Value", "log Log LogStartOffset Value", "log Log LogEndOffset Value",
-	"server ReplicaManager PartitionCount Value", "server ReplicaManager LeaderCount Value",
-	"server ReplicaManager UnderReplicatedPartitions Value", "server ReplicaManager UnderMinIsrPartitionCount Value",
-	"server ReplicaManager AtMinIsrPartitionCount Value", "server ReplicaManager OfflineReplicaCount Value",
-	"server ReplicaManager IsrShrinksPerSec Count", "server ReplicaManager IsrExpandsPerSec Count",
-	"server KafkaServer BrokerState Value",
-	"controller KafkaController ActiveControllerCount Value", "controller KafkaController OfflinePartitionsCount Value",
-	"controller KafkaController PreferredReplicaImbalanceCount Value", "controller KafkaController GlobalTopicCount Value",
-	"controller KafkaController GlobalPartitionCount Value", "controller KafkaController ActiveBrokerCount Value",
-}
-
-// ruled is the name that the rules of the JMX exporter's example for Kafka (kafka-2_0_0.yml) give to an attribute: what is per
-// second is a total, other counts are counts, values and percentiles have the plain name; all in lower case.
-func ruled(mbean string) string {
-	f := strings.Fields(mbean)
-	name := "kafka_" + f[0] + "_" + f[1] + "_"
-	perSecond, isRate := strings.CutSuffix(f[2], "PerSec")
-	switch {
-	case isRate && f[3] == "Count":
-		name += perSecond + "_total"
-	case f[3] == "Count":
-		name += f[2] + "_count"
-	default:
-		name += f[2]
+// lines returns those of a file of testdata that are no comments.
+func lines(t *testing.T, file string) (found []string) {
+	t.Helper()
+	f, err := os.Open("testdata/" + file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return strings.ToLower(name)
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if line := strings.TrimSpace(s.Text()); line != "" && line[0] != '#' {
+			found = append(found, line)
+		}
+	}
+	return found
 }
 
-// TestNames: what has a name of Kafka's is what the exporter's rules make of a metric of Kafka's, and all that we show is
-// described.
+// kafkaNames are those that the JMX exporter shows of a Kafka, whichever version.
+func kafkaNames(t *testing.T) map[string]bool {
+	names := map[string]bool{}
+	for _, line := range slices.Concat(lines(t, "kafka-3.9.2.txt"), lines(t, "kafka-4.4.0.txt")) {
+		name, _, _ := strings.Cut(line, " ")
+		names[name] = true
+	}
+	return names
+}
+
+// elsewhere are the names of ours that no rule of the exporter's example makes.
+var elsewhere = map[string]bool{
+	// The exporter's own form for kafka.server<type=socket-server-metrics, clientSoftwareName=…, …><>connections.
+	"kafka_server_socket_server_metrics_connections": true,
+}
+
+// TestNames: what has a name of Kafka's is what the JMX exporter shows of a live Kafka, what it shows and we do not has a reason,
+// and all that we show is described. With which labels, TestMetricNames of compat/tools says.
 func TestNames(t *testing.T) {
-	rules := map[string]bool{
-		// No rule of the example is about it: this is the exporter's own form of
-		// kafka.server<type=socket-server-metrics, clientSoftwareName=…, …><>connections.
-		"kafka_server_socket_server_metrics_connections": true,
-	}
-	for _, mbean := range mbeans {
-		rules[ruled(mbean)] = true
-	}
+	kafka := kafkaNames(t)
 	valid := regexp.MustCompile(`^(kafka|gregor)_[a-z0-9_]+$`)
 	for name, text := range help {
 		if !valid.MatchString(name) || text == "" {
 			t.Errorf("%s: %q", name, text)
 		}
-		if strings.HasPrefix(name, "kafka_") && !rules[name] {
+		if strings.HasPrefix(name, "kafka_") && !kafka[name] && !elsewhere[name] {
 			t.Errorf("%s is no name of a metric of Kafka's", name)
 		}
-		delete(rules, name)
+		delete(kafka, name)
 	}
-	for name := range rules {
-		t.Errorf("%s is not shown", name)
+	for _, line := range lines(t, "not-shown.txt") {
+		pattern, reason, _ := strings.Cut(line, " ")
+		found := false
+		for name := range kafka {
+			if match, err := path.Match(pattern, name); err != nil {
+				t.Fatalf("%s: %v", pattern, err)
+			} else if match {
+				found = true
+				delete(kafka, name)
+			}
+		}
+		if !found || strings.TrimSpace(reason) == "" {
+			t.Errorf("%s (%q) says nothing about any name that is left", pattern, reason)
+		}
+	}
+	for name := range kafka {
+		t.Errorf("%s is not shown, and nobody says why", name)
+	}
+}
+
+// TestRequestNames: requests are called what Kafka calls them.
+func TestRequestNames(t *testing.T) {
+	kafka := lines(t, "requests.txt")
+	for key := int16(-2); key <= kmsg.MaxKey; key++ {
+		if key >= 0 && kmsg.Key(key).Name() == "Unknown" {
+			continue
+		}
+		if name := apiName(key); !slices.Contains(kafka, name) {
+			t.Errorf("%d is called %s", key, name)
+		}
 	}
 }

@@ -22,6 +22,14 @@ import (
 type Options struct {
 	Services *api.Services
 	Ready    func() error
+	Network  func() Network
+}
+
+// Network is how busy the network layer is.
+type Network struct {
+	QueuedRequests            int
+	HandlersIdle              float64 // part of their time, since somebody first looked
+	MemoryUsed, MemoryAllowed int64   // bytes of requests in work
 }
 
 // Server answers over HTTP. Its methods are for one goroutine.

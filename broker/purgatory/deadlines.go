@@ -27,6 +27,14 @@ func (s *shard) len() int {
 	return len(s.mu.heap)
 }
 
+func (s *shard) each(f func(Op, int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.mu.heap {
+		f(w.op, len(w.links))
+	}
+}
+
 // add puts w into the heap, unless a Notify has finished it already; it reports false when the purgatory is closed.
 func (s *shard) add(w *waiter, wait time.Duration) bool {
 	now := s.purgatory.clock.Monotonic()

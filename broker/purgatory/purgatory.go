@@ -89,6 +89,14 @@ func (p *Purgatory) Waiting() int {
 	return n
 }
 
+// Each calls f for each operation that has not finished, with the number of lists that it waits on. f must not call the
+// purgatory.
+func (p *Purgatory) Each(f func(op Op, lists int)) {
+	for i := range p.shards {
+		p.shards[i].each(f)
+	}
+}
+
 // Close finishes what waits, as expired, and from now on whatever Watch is given. It does not wait for the pool.
 func (p *Purgatory) Close() {
 	for i := range p.shards {

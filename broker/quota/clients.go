@@ -47,9 +47,19 @@ type Clients struct {
 
 // meter is what those have used who share a quota.
 type meter struct {
-	window window // of Produce, Fetch, Request
+	window window // what was used
 	bucket bucket // of Mutations
+	waits  window // how long they were kept waiting, in ms …
+	waited window // … and how often
 	last   time.Duration
+}
+
+// wait notes that they are kept waiting.
+func (m *meter) wait(now, d time.Duration) {
+	if d > 0 {
+		m.waits.add(now, float64(d.Milliseconds()))
+		m.waited.add(now, 1)
+	}
 }
 
 const leastMeters = 1024
@@ -112,7 +122,11 @@ func (q *Clients) meterOf(k Kind, shared Entity, now time.Duration) *meter {
 		if len(meters) >= q.mu.tidyAt[k] {
 			q.tidy(k, now)
 		}
-		m = &meter{window: window{Windows: q.windows}, bucket: bucket{Windows: q.mutations, refilled: math.MinInt64}}
+		w := window{Windows: q.windows}
+		if k == Mutations {
+			w.Windows = q.mutations
+		}
+		m = &meter{window: w, bucket: bucket{Windows: q.mutations, refilled: math.MinInt64}, waits: w, waited: w}
 		meters[shared] = m
 	}
 	m.last = now
@@ -151,6 +165,7 @@ func (q *Clients) Record(k Kind, user, client string, amount float64) time.Durat
 	if k == Request {
 		wait = min(wait, q.windows.Size) // requests keep the connection alive
 	}
+	m.wait(now, wait)
 	return wait
 }
 
@@ -161,6 +176,41 @@ func (q *Clients) Unrecord(k Kind, user, client string, amount float64) {
 	defer q.mu.Unlock()
 	if _, shared, ok := q.limit(k, user, client); ok {
 		q.meterOf(k, shared, now).window.add(now, -amount)
+	}
+}
+
+// Used is what those have used lately who share a quota.
+type Used struct {
+	Kind   Kind
+	Entity Entity
+	Rate   float64 // in the quota's unit
+	Tokens float64 // of Mutations: what is left
+	Wait   float64 // how long they were kept waiting where they were, on average, in ms
+}
+
+// Each calls f for all who have a quota and have used any of it. The names of Kafka's metrics for that are byte-rate,
+// request-time, mutation-rate, tokens and throttle-time. f must not call q.
+func (q *Clients) Each(f func(Used)) {
+	if q == nil {
+		return
+	}
+	now := q.clock.Monotonic()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for k := range kinds {
+		for e, m := range q.mu.meters[k] {
+			u := Used{Kind: k, Entity: e, Tokens: m.bucket.tokens}
+			if k == Mutations {
+				u.Rate = m.window.simpleRate(now)
+			} else {
+				u.Rate, _ = m.window.rate(now)
+			}
+			if times, _ := m.waited.total(now); times > 0 {
+				ms, _ := m.waits.total(now)
+				u.Wait = ms / times
+			}
+			f(u)
+		}
 	}
 }
 

@@ -207,3 +207,27 @@ func TestConnections(t *testing.T) {
 		t.Error("a quota that was taken back counts")
 	}
 }
+
+// Each tells what was used of quotas, and how long clients were kept waiting for it.
+func TestEach(t *testing.T) {
+	q, c := newClients()
+	q.Set(Entity{"", "c"}, map[Kind]float64{Produce: 10, Mutations: 2})
+	q.Record(Produce, "u", "c", 50)
+	wait := q.Record(Produce, "u", "c", 150)
+	q.Record(Produce, "u", "other", 1000)
+	q.Mutation("u", "c", true).Take(20)
+	c.Advance(time.Second)
+	found := map[Kind]Used{}
+	q.Each(func(u Used) {
+		if u.Entity != (Entity{"", "c"}) {
+			t.Errorf("%+v has no quota", u)
+		}
+		found[u.Kind] = u
+	})
+	if p := found[Produce]; len(found) != 2 || p.Rate < 10 || p.Rate > 20 || wait == 0 || p.Wait != float64(wait.Milliseconds()) {
+		t.Errorf("%+v after a wait of %v", found, wait)
+	}
+	if m := found[Mutations]; m.Tokens != 2 || m.Rate <= 0 || m.Wait != 0 {
+		t.Errorf("%+v", m)
+	}
+}

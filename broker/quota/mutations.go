@@ -62,15 +62,19 @@ func (m *Mutation) Take(n int) bool {
 	if !ok {
 		return true
 	}
-	b := &q.meterOf(Mutations, shared, now).bucket
+	used := q.meterOf(Mutations, shared, now)
+	b := &used.bucket
 	b.refill(now, limit)
 	if m.strict && b.tokens < 0 {
 		m.wait = max(m.wait, b.wait(limit))
+		used.wait(now, m.wait)
 		return false
 	}
 	b.tokens -= float64(n)
+	used.window.add(now, float64(n))
 	if !m.strict {
 		m.wait = max(m.wait, b.wait(limit))
+		used.wait(now, m.wait)
 	}
 	return true
 }

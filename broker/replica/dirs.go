@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"maps"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,13 @@ func (f *failedDirs) add(path string) bool {
 	f.mu.paths[path] = true
 	f.count.Add(1)
 	return true
+}
+
+// all returns the directories that are in.
+func (f *failedDirs) all() map[string]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.mu.paths)
 }
 
 // wrote looks at the error of a write, and returns it.

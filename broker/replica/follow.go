@@ -39,8 +39,10 @@ func (f *follower) Append(leaderEpoch int32, records []byte, highWatermark, logS
 			if err := f.appendFetched(records); err != nil {
 				return err
 			}
+			f.manager.options.OnReplicated(len(records))
 		}
 		moved = f.log.AdvanceHighWatermark(highWatermark)
+		f.lag.Store(max(0, highWatermark-f.log.Bounds().End))
 		if b := f.log.Bounds(); logStart > b.Start && logStart <= b.HighWatermark {
 			return f.log.RaiseStart(logStart)
 		}

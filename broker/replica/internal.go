@@ -93,6 +93,7 @@ func (t *InternalLog) append(w log.Writer, p, leaderEpoch int32, b record.Batch)
 		return -1, err
 	}
 	partition.appended()
+	t.manager.options.OnAppend(t.topic, len(b), a.LastOffset+1-a.BaseOffset)
 	return a.LastOffset + 1, nil
 }
 

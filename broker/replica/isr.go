@@ -102,6 +102,9 @@ func (x *proposal) answered(o insync.Outcome) {
 	p.publishISR()
 	raised := p.raise()
 	p.mu.Unlock()
+	if o.Code != 0 && !again {
+		p.manager.options.OnISRRefused()
+	}
 	x.log(&o, again)
 	if raised {
 		p.moved()

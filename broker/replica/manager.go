@@ -55,6 +55,11 @@ type Options struct {
 	OnLeader func(tp log.TopicPartition, leaderEpoch int32, leader bool)
 	// OnISR is told that a leader's in-sync replicas were some and are some now. It must not block.
 	OnISR func(before, after int)
+	// OnISRRefused is told that the controller refused a change of in-sync replicas for good. It must not block.
+	OnISRRefused func()
+	// OnAppend is told what a coordinator appended, OnReplicated what was fetched from a leader. They must not block.
+	OnAppend     func(topic string, bytes int, messages int64)
+	OnReplicated func(bytes int)
 
 	// Join asks the coordinator of a transaction, and calls done with an error for each partition, on the pool; in the
 	// order of the calls for one transactional id. Nil: nobody is asked. VerifyTransactions says whether it is
@@ -152,6 +157,15 @@ func New(o Options) *Manager {
 	}
 	if o.OnISR == nil {
 		o.OnISR = func(int, int) {}
+	}
+	if o.OnISRRefused == nil {
+		o.OnISRRefused = func() {}
+	}
+	if o.OnAppend == nil {
+		o.OnAppend = func(string, int, int64) {}
+	}
+	if o.OnReplicated == nil {
+		o.OnReplicated = func(int) {}
 	}
 	if o.OnLeader == nil {
 		o.OnLeader = func(log.TopicPartition, int32, bool) {}

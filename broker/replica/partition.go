@@ -22,6 +22,7 @@ type Partition struct {
 	log     *log.Log
 	minISR  atomic.Int32
 	alive   func(broker int32) bool // Options.Online of this partition
+	lag     atomic.Int64            // offsets that it was behind the leader's high watermark after the last fetch
 	writing sync.RWMutex
 	role    atomic.Pointer[role] // stored with mu held
 
@@ -43,6 +44,7 @@ type role struct {
 	leads          bool // this broker is the leader
 	deleted        bool
 	failed         bool // its log directory cannot be written any more
+	moving         bool // its replicas are being reassigned
 	leader         int32
 	leaderEpoch    int32
 	partitionEpoch int32 // version of the partition's state in the store

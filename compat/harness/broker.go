@@ -27,6 +27,8 @@ type Options struct {
 	Env   []string          // further environment, NAME=value
 	Args  []string          // further arguments of "gregor serve"
 
+	AdvertisedHost string // under which clients are told to reach it; "" = as the broker has it
+
 	HeapMB int // of a JVM; 0 = 512
 }
 
@@ -56,6 +58,14 @@ func Start(t testing.TB, o Options) *Broker {
 	t.Cleanup(b.discard)
 	if err := b.keepPort(); err != nil {
 		t.Fatal(err)
+	}
+	if o.AdvertisedHost != "" {
+		_, port, err := net.SplitHostPort(b.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.options.Props = maps.Clone(o.Props)
+		b.options.Props["advertised.listeners"] = "PLAINTEXT://" + net.JoinHostPort(o.AdvertisedHost, port)
 	}
 	if err := b.start(); err != nil {
 		t.Fatal(err)

@@ -265,12 +265,13 @@ func (c *Cluster) Kill(id int) {
 // Stop ends a broker with SIGTERM: it hands its leaderships over first.
 func (c *Cluster) Stop(t testing.TB, id int) {
 	t.Helper()
-	if err := c.stop(id); err != nil {
+	if err := c.TryStop(id); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (c *Cluster) stop(id int) error {
+// TryStop is Stop for a goroutine that is not the test's.
+func (c *Cluster) TryStop(id int) error {
 	b := c.Broker(id)
 	if !b.process.stop(stopLimit) {
 		return fmt.Errorf("broker %d did not stop within %v:\n%s", id, stopLimit, tail(b.process.log(), 4000))
@@ -296,12 +297,13 @@ func (c *Cluster) Resume(id int) {
 // Restart starts brokers again that were killed or stopped, all at once, and returns when they serve.
 func (c *Cluster) Restart(t testing.TB, ids ...int) {
 	t.Helper()
-	if err := c.restart(ids...); err != nil {
+	if err := c.TryRestart(ids...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (c *Cluster) restart(ids ...int) error {
+// TryRestart is Restart for a goroutine that is not the test's.
+func (c *Cluster) TryRestart(ids ...int) error {
 	errs := make([]error, len(ids))
 	var all sync.WaitGroup
 	for i, id := range ids {
@@ -344,7 +346,7 @@ func (c *Cluster) Mend() error {
 			ended = append(ended, i+1)
 		}
 	}
-	return c.restart(ended...)
+	return c.TryRestart(ended...)
 }
 
 // deleteTopics removes what a test of a shared cluster leaves, as far as that is possible: the next test waits for all that there is.

@@ -13,9 +13,21 @@ import (
 // cannot be started or runs too long: how it ended is for the caller to judge.
 func Command(t testing.TB, limit time.Duration, stdin string, env []string, name string, args ...string) Output {
 	t.Helper()
+	return command(t, limit, "", stdin, env, name, args...)
+}
+
+// CommandIn is Command in a folder, without standard input.
+func CommandIn(t testing.TB, limit time.Duration, dir string, env []string, name string, args ...string) Output {
+	t.Helper()
+	return command(t, limit, dir, "", env, name, args...)
+}
+
+func command(t testing.TB, limit time.Duration, dir, stdin string, env []string, name string, args ...string) Output {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
 	cmd.Env = append(cmd.Environ(), env...)
 	cmd.Stdin = bytes.NewReader([]byte(stdin))
 	var stdout, stderr bytes.Buffer

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -109,6 +111,24 @@ func TestPoolResizes(t *testing.T) {
 	}
 	p.Close()
 	p.Resize(9)
+}
+
+// TestPoolTellsHowBusyItIs: of two goroutines one that works all the time is half of what they could do.
+func TestPoolTellsHowBusyItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPool(2)
+		p.Worked()
+		p.Submit(Func(func() { time.Sleep(10 * time.Second) }))
+		time.Sleep(8 * time.Second)
+		if worked, available := p.Worked(); worked != 8*time.Second || available != 16*time.Second {
+			t.Errorf("%v of %v", worked, available)
+		}
+		time.Sleep(8 * time.Second)
+		if worked, available := p.Worked(); worked != 10*time.Second || available != 32*time.Second {
+			t.Errorf("%v of %v", worked, available)
+		}
+		p.Close()
+	})
 }
 
 type told func()

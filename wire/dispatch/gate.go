@@ -135,6 +135,9 @@ func (g *Gate) Free() int64 {
 	return g.mu.free
 }
 
+// Total returns how much there is in all.
+func (g *Gate) Total() int64 { return g.total }
+
 // serve takes those off the queue's head whose demand fits. The caller holds mu, and calls what it returns without it.
 func (g *Gate) serve() (granted []Grantee) {
 	for w := g.mu.first; w != nil && w.demand <= g.mu.free; w = g.mu.first {

@@ -5,6 +5,9 @@ package dispatch
 import (
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/gregor-broker/gregor/wire/clock"
 )
 
 // Job is a piece of work.
@@ -28,6 +31,10 @@ type Pool struct {
 		size   int // goroutines that there are
 		want   int // and that there should be
 		closed bool
+
+		measured          bool          // somebody has asked for what follows
+		since             time.Duration // when busy or size changed last; up to then …
+		worked, available time.Duration // … goroutines ran jobs, and could have
 	}
 	waiting atomic.Int32 // length
 	work    sync.Cond
@@ -51,6 +58,7 @@ func (p *Pool) Resize(n int) {
 		return
 	}
 	p.mu.want = max(1, n)
+	p.tick()
 	for ; p.mu.size < p.mu.want; p.mu.size++ {
 		p.workers.Go(p.loop)
 	}
@@ -101,10 +109,12 @@ func (p *Pool) take(after bool) Job {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if after {
+		p.tick()
 		p.mu.busy--
 	}
 	for p.mu.length == 0 || p.mu.size > p.mu.want {
 		if p.mu.size > p.mu.want {
+			p.tick()
 			p.mu.size--
 			p.work.Signal() // a wake-up that was meant for one that stays
 			return nil
@@ -115,6 +125,7 @@ func (p *Pool) take(after bool) Job {
 		}
 		p.work.Wait()
 	}
+	p.tick()
 	p.mu.busy++
 	j := p.mu.queue[p.mu.head]
 	p.mu.queue[p.mu.head] = nil
@@ -122,6 +133,30 @@ func (p *Pool) take(after bool) Job {
 	p.mu.length--
 	p.waiting.Add(-1)
 	return j
+}
+
+// tick adds up the time until now, in which as many goroutines as there are now were there and busy, once somebody has asked for
+// that. The caller holds mu.
+func (p *Pool) tick() {
+	if !p.mu.measured {
+		return
+	}
+	now := clock.System.Monotonic()
+	passed := now - p.mu.since
+	p.mu.worked += passed * time.Duration(p.mu.busy)
+	p.mu.available += passed * time.Duration(p.mu.size)
+	p.mu.since = now
+}
+
+// Worked returns for how long the goroutines have run jobs since it was called first, and for how long they could have.
+func (p *Pool) Worked() (worked, available time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.mu.measured {
+		p.mu.measured, p.mu.since = true, clock.System.Monotonic()
+	}
+	p.tick()
+	return p.mu.worked, p.mu.available
 }
 
 // grow doubles the ring. The caller holds mu.

@@ -98,6 +98,18 @@ start and stop servers) have nothing to do with this broker; Connect, MirrorMake
 
 `
 
+const compatibilitySuites = `
+## Test suites of other clients
+
+Tests that clients' authors wrote, run unchanged against the built binary, but for addresses. ` + "`make test`" + ` runs them without
+those that take long, ` + "`make suites`" + ` runs them whole; librdkafka's are C programs of its source tree, run by hand. What they say is held
+against these tables.
+
+"Fails" is what fails on Apache Kafka too. "Needs" is what needs something that is not there. "Long" and "again" run in
+` + "`make suites`" + ` only: the latter have deadlines of their own that a busy machine misses, and are run once more if they fail.
+
+`
+
 const compatibilityKeys = `
 ## Configuration
 
@@ -117,6 +129,12 @@ func compatibility(w io.Writer) error {
 		return err
 	}
 	if err := writeTools(w); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w, compatibilitySuites); err != nil {
+		return err
+	}
+	if err := writeSuites(w); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(w, compatibilityKeys); err != nil {

@@ -16,7 +16,7 @@ func TestCompatibility(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| 0 | Produce |", "| kafka-topics |", "| `num.io.threads` |", "### Topic keys"} {
+	for _, want := range []string{"| 0 | Produce |", "| kafka-topics |", "| franz-go kgo |", "| `num.io.threads` |", "### Topic keys"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page lacks %s", want)
 		}
