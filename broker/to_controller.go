@@ -20,8 +20,12 @@ func (b *Broker) askController(ctx context.Context, r kmsg.Request) (kmsg.Respon
 	case b.services.BrokerID:
 		return b.askOwnController(ctx, r)
 	default:
-		ctx, cancel := context.WithTimeout(ctx, b.controllerTimeout())
-		defer cancel()
+		// The answer to a broker that shuts down comes when others lead: the controller says how long that may take.
+		if _, waits := r.(*kmsg.ControlledShutdownRequest); !waits {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, b.controllerTimeout())
+			defer cancel()
+		}
 		response := r.ResponseKind()
 		err := b.peers.Send(ctx, id, b.clientID(), r, response)
 		return response, err
