@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -63,6 +64,22 @@ var mainClasses44 = map[string]string{
 	"kafka-share-groups":              "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
 	"kafka-streams-groups":            "org.apache.kafka.tools.streams.StreamsGroupCommand",
 	"kafka-verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
+}
+
+// ToolNames returns the names of the tools of a version, but for those of ZooKeeper.
+func ToolNames(version string) (names []string) {
+	moved := mainClasses39
+	if version == V44 {
+		moved = mainClasses44
+	}
+	for _, classes := range []map[string]string{mainClasses, moved} {
+		for name := range classes {
+			if strings.HasPrefix(name, "kafka-") {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 func mainClass(version, tool string) (string, error) {

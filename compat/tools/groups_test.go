@@ -113,6 +113,7 @@ func TestConsumerProtocolGroups(t *testing.T) {
 		}
 		return nil
 	})
+	wantMatch(t, run("--validate-regex", "next.*"), `(?i)valid`)
 	wantMatch(t, run("--list", "--type", "consumer"), `^`+group+`\s+[Cc]onsumer`)
 	if out := run("--list", "--type", "classic"); strings.Contains(out.Stdout, group) {
 		t.Errorf("the group is listed as classic:\n%s", out.Stdout)

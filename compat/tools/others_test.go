@@ -101,7 +101,11 @@ var trials = map[string][]trial{
 		{"--add --allow-principal User:a --operation Read --topic TOPIC", "does not support (CREATE|DESCRIBE)_ACLS"},
 		{"--remove --force --topic TOPIC", "does not support DELETE_ACLS"},
 	},
-	"kafka-cluster | unregister": {{"unregister BOOTSTRAP --id 99", "does not support the broker unregistration API"}},
+	"kafka-cluster | unregister":            {{"unregister BOOTSTRAP --id 99", "does not support the broker unregistration API"}},
+	"kafka-cluster | unregister-controller": {{"unregister-controller BOOTSTRAP --id 99", "does not support"}},
+	"kafka-metadata-quorum | add-controller, remove-controller": {
+		{"remove-controller --controller-id 1 --controller-directory-id MkU3OEVBNTcwNTJENDM2Qg", "does not support REMOVE_RAFT_VOTER"},
+	},
 	"kafka-configs | users: SCRAM": {
 		{"--entity-type users --entity-name u --alter --add-config SCRAM-SHA-256=[password=x]", "does not support ALTER_USER_SCRAM_CREDENTIALS"},
 	},
@@ -113,12 +117,18 @@ var trials = map[string][]trial{
 		{"--expire --expiry-time-period -1 --hmac eA== --command-config EMPTY", "does not support EXPIRE_DELEGATION_TOKEN"},
 	},
 	"kafka-share-consumer-perf-test |": {{"--topic TOPIC --num-records 1 --timeout 1000", "does not support SHARE_GROUP_HEARTBEAT"}},
-	"kafka-share-groups | --describe, --reset-offsets, --delete-offsets": {
+	"kafka-share-groups | --describe, --reset-offsets, --delete-offsets, --delete": {
 		{"--describe --group g", "does not support SHARE_GROUP_DESCRIBE"},
 		{"--reset-offsets --group g --topic TOPIC --to-latest --execute", "does not support SHARE_GROUP_DESCRIBE"},
 		{"--delete-offsets --group g --topic TOPIC", "does not support DELETE_SHARE_GROUP_OFFSETS"},
+		{"--delete --group g", "is not a share group|does not exist|does not support"},
 	},
-	"kafka-streams-groups | --describe": {{"--describe --group g", "does not support STREAMS_GROUP_DESCRIBE"}},
+	"kafka-streams-groups | --describe, --reset-offsets, --delete-offsets, --delete": {
+		{"--describe --group g", "does not support STREAMS_GROUP_DESCRIBE"},
+		{"--reset-offsets --group g --all-input-topics --to-latest --execute", "does not support STREAMS_GROUP_DESCRIBE"},
+		{"--delete-offsets --group g --input-topic TOPIC", "does not support|not exist"},
+		{"--delete --group g", "does not support|not exist|is not"},
+	},
 	"kafka-verifiable-share-consumer |": {{"--topic TOPIC --group-id g --max-messages 1", "does not support SHARE_GROUP_HEARTBEAT"}},
 }
 
@@ -163,7 +173,10 @@ func TestTable(t *testing.T) {
 	for row := range trials {
 		unused[row] = true
 	}
+	in39, in44 := map[string]bool{}, map[string]bool{}
 	for _, row := range toolsTable(t) {
+		in39[row.tool] = in39[row.tool] || row.old != "-"
+		in44[row.tool] = true
 		key := strings.TrimSpace(row.tool + " | " + row.action)
 		switch row.now {
 		case "works":
@@ -183,6 +196,13 @@ func TestTable(t *testing.T) {
 		}
 		if row.old != row.now && row.old != "-" {
 			t.Errorf("%s: 3.9.2 %s, 4.4.0 %s", key, row.old, row.now)
+		}
+	}
+	for version, rows := range map[string]map[string]bool{harness.V39: in39, harness.V44: in44} {
+		for _, tool := range harness.ToolNames(version) {
+			if !rows[tool] {
+				t.Errorf("%s of %s is not in the table", tool, version)
+			}
 		}
 	}
 	for row := range unused {

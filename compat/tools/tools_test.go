@@ -191,6 +191,7 @@ func TestCluster(t *testing.T) {
 		out := tools.Run(t, "kafka-cluster", "cluster-id", "--bootstrap-server", b.Addr)
 		wantMatch(t, out, `Cluster ID: [A-Za-z0-9_-]{22}`)
 		if tools.Version == harness.V44 {
+			wantMatch(t, tools.Run(t, "kafka-cluster", "api-versions", "--bootstrap-server", b.Addr), `Produce\(0\): 0 to 1\d \[usable: \d+\]`)
 			wantMatch(t, tools.Run(t, "kafka-cluster", "list-endpoints", "--bootstrap-server", b.Addr), `127\.0\.0\.1\s+`+strings.Split(b.Addr, ":")[1])
 		}
 	})

@@ -93,5 +93,9 @@ func TestFeatures(t *testing.T) {
 		wantMatch(t, run("upgrade", "--feature", "transaction.version=2"), `transaction.version was upgraded to 2\.`)
 		wantMatch(t, tools.Try(t, "kafka-features", "", "--bootstrap-server", b.Addr, "upgrade", "--feature", "transaction.version=9"),
 			`only supports versions 0-2`)
+		if version == harness.V44 { // these need no broker
+			wantMatch(t, run("version-mapping"), `transaction\.version=2`)
+			wantMatch(t, run("feature-dependencies", "--feature", "transaction.version=2"), `transaction\.version=2`)
+		}
 	}
 }

@@ -93,8 +93,10 @@ const compatibilityTools = `
 
 What the command-line tools of Apache Kafka do with a broker that runs alone. "Works" is tested with the tools themselves;
 "later" and "never" say in words, and with a test too, that the broker does not support it. Tools that work on KRaft's
-files, on ZooKeeper or on Java processes (kafka-storage, kafka-metadata-shell, zookeeper-shell, kafka-jmx, the scripts that
-start and stop servers) have nothing to do with this broker; Connect, MirrorMaker and Streams are clients as others are.
+files, on ZooKeeper or on Java processes (kafka-storage, kafka-metadata-shell, zookeeper-shell, zookeeper-security-migration,
+kafka-jmx, trogdor, the scripts that start and stop servers) have nothing to do with this broker; Connect, MirrorMaker and Streams
+are clients as others are. The option --bootstrap-controller, where a tool has it, needs KRaft controllers. Every other tool of both
+distributions has a row.
 
 `
 
