@@ -65,6 +65,7 @@ type Broker struct {
 	peers     *peer.Network
 	proposals *proposals
 	joiner    *txnjoin.Joiner
+	waiting   atomic.Int32 // partitions of coordinators with requests that are not taken up yet
 
 	// What runs on goroutines of the broker's own: until running is done, and Stop waits for it.
 	running    context.Context

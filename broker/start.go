@@ -102,7 +102,7 @@ func (b *Broker) bindListeners(context.Context) error {
 		SendBuffer:            config.SocketSendBuffer.Of(c),
 		ReceiveBuffer:         config.SocketReceiveBuffer.Of(c),
 		Backlog:               config.SocketListenBacklog.Of(c),
-		Clock:                 b.clock, Logger: b.named(loglevel.Network), Engine: b.engine(),
+		Clock:                 b.clock, Logger: b.named(loglevel.Network), Engine: b.engine(), Waiting: &b.waiting,
 	}, api.NewDispatcher(b.services))
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func (b *Broker) buildServices(context.Context) error {
 	topics := groupMetadata{s.Metadata, b.clock.Now().UnixMilli()}
 	s.Groups = groupcoord.New(groupcoord.Options{
 		Log: s.Replicas.InternalLog(metadata.ConsumerOffsets), Metadata: topics,
-		Clock: b.clock, Logger: b.named(loglevel.Groups), Config: groupSettings(b.config),
+		Clock: b.clock, Logger: b.named(loglevel.Groups), Config: groupSettings(b.config), Waiting: &b.waiting,
 		Partitions: func() int32 { return topics.PartitionCount(metadata.ConsumerOffsets) },
 		Times: func(group string) consumer.Times {
 			return consumer.Times(config.GroupTimesOf(b.live.Now(), s.Controller.Configs(znode.Groups, group)))

@@ -35,8 +35,8 @@ func (b *Broker) newTransactions() *txn.Coordinator {
 		Log: s.Replicas.InternalLog(metadata.TransactionState), Transport: markerTransport{b}, Clock: b.clock, Logger: b.logger,
 		Config:        transactionSettings(b.config),
 		Partitions:    func() int32 { return groupMetadata{cache: s.Metadata}.PartitionCount(metadata.TransactionState) },
-		NewProducerID: s.ProducerIDs.Next,
-		Version:       func() int16 { return s.Features().Level(api.TransactionVersion) },
+		NewProducerID: s.ProducerIDs.Next, Waiting: &b.waiting,
+		Version: func() int16 { return s.Features().Level(api.TransactionVersion) },
 	})
 }
 

@@ -24,6 +24,7 @@ func New(o Options) *Coordinator {
 	c := &Coordinator{o: o}
 	c.runtime = runtime.New(runtime.Options{
 		Log: o.Log, Clock: o.Clock, Logger: o.Logger, Codec: o.Config.OffsetsTopicCodec, Patience: o.Config.OffsetsCommitTimeout,
+		Waiting: o.Waiting,
 		Machine: func(p int32) runtime.Machine {
 			return newMachine(&c.o, o.Logger.With(zap.Int32("partition", p)), newUUID)
 		},

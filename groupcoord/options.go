@@ -1,6 +1,7 @@
 package groupcoord
 
 import (
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -57,6 +58,8 @@ type Options struct {
 	Partitions func() int32 // of __consumer_offsets; 0 while the topic does not exist
 	// Times, if not nil, returns what holds now for a group of the consumer protocol; else it is as in Config.
 	Times func(group string) consumer.Times
+	// Waiting, if not nil, counts the partitions with requests that are not taken up yet.
+	Waiting *atomic.Int32
 }
 
 // Caller is who sent a request.

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -40,6 +41,10 @@ type Config struct {
 	ReceiveBuffer int           // socket.receive.buffer.bytes; ≤ 0: the system's
 	Backlog       int           // socket.listen.backlog.size; ≤ 0: the system's
 
+	// Waiting counts who was handed requests that are not taken up yet, besides the handlers: their goroutines run before a processor
+	// sleeps. nil: nobody.
+	Waiting *atomic.Int32
+
 	Clock  clock.Clock // the machine's
 	Logger *zap.Logger // none
 	Engine string      // "": the best that the system has
@@ -62,6 +67,9 @@ func (c Config) withDefaults() (Config, error) {
 	defaultTo(&c.MaxInFlight, 64)
 	if c.Clock == nil {
 		c.Clock = clock.System
+	}
+	if c.Waiting == nil {
+		c.Waiting = new(atomic.Int32)
 	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()

@@ -81,6 +81,7 @@ func New(cfg Config, h Handler) (*Server, error) {
 	if s.engine, err = newEngine(cfg.Engine, session.Options{
 		Acceptor: acceptor{s}, Processors: cfg.Processors, IdleTimeout: cfg.IdleTimeout, SendBuffer: cfg.SendBuffer,
 		ReceiveBuffer: cfg.ReceiveBuffer, Backlog: cfg.Backlog, Clock: cfg.Clock, Logger: cfg.Logger, Pool: s.pool,
+		Waiting: func() bool { return s.handlers.Waiting() > 0 || cfg.Waiting.Load() > 0 },
 	}); err != nil {
 		s.handlers.Close()
 		return nil, err

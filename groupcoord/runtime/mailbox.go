@@ -1,6 +1,9 @@
 package runtime
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // maxQueued bounds a shard's mailbox: more requests than that are refused. A request holds at most the memory that was
 // reserved for it when it was admitted.
@@ -11,8 +14,9 @@ const maxTurn = 1024
 
 // mailbox is a bounded queue of events to one shard. Safe for concurrent use.
 type mailbox struct {
-	wake chan struct{} // holds a token when there is something to look at
-	mu   struct {
+	wake   chan struct{} // holds a token when there is something to look at
+	filled *atomic.Int32 // of the runtime: mailboxes that hold requests
+	mu     struct {
 		sync.Mutex
 		refusal error // why no request is taken now; nil while the shard serves
 		closed  bool
@@ -21,8 +25,8 @@ type mailbox struct {
 	}
 }
 
-func newMailbox() *mailbox {
-	m := &mailbox{wake: make(chan struct{}, 1)}
+func newMailbox(filled *atomic.Int32) *mailbox {
+	m := &mailbox{wake: make(chan struct{}, 1), filled: filled}
 	m.mu.refusal = ErrLoading
 	return m
 }
@@ -43,6 +47,9 @@ func (m *mailbox) push(ev Event) error {
 		err = ErrLoading
 	}
 	if err == nil {
+		if len(m.mu.events) == 0 {
+			m.filled.Add(1)
+		}
 		m.mu.events = append(m.mu.events, ev)
 	}
 	m.mu.Unlock()
@@ -78,6 +85,9 @@ func (m *mailbox) take(buf []Event) []Event {
 	rest := copy(m.mu.events, m.mu.events[n:])
 	clear(m.mu.events[rest:])
 	m.mu.events = m.mu.events[:rest]
+	if n > 0 && rest == 0 {
+		m.filled.Add(-1)
+	}
 	m.mu.Unlock()
 	if rest > 0 {
 		m.poke()
@@ -103,6 +113,9 @@ func (m *mailbox) gate(err error, closed bool) {
 	m.mu.closed = m.mu.closed || closed
 	var drop []Event
 	if err != nil {
+		if len(m.mu.events) > 0 {
+			m.filled.Add(-1)
+		}
 		drop, m.mu.events = m.mu.events, nil
 	}
 	if m.mu.closed {

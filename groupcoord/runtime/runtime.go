@@ -14,7 +14,7 @@ import (
 	"github.com/gregor-broker/gregor/wire/clock"
 )
 
-// Options are what a Runtime is made of; all but Codec must be set.
+// Options are what a Runtime is made of; all but Codec and Waiting must be set.
 type Options struct {
 	Log      Log
 	Clock    clock.Clock
@@ -22,6 +22,7 @@ type Options struct {
 	Codec    record.Codec          // what batches are compressed with
 	Patience time.Duration         // how long an answer waits for the high watermark
 	Machine  func(p int32) Machine // makes an empty machine for a partition
+	Waiting  *atomic.Int32         // counts the partitions with requests that are not taken up yet
 }
 
 // Runtime owns the shards of one internal topic. Safe for concurrent use.
@@ -39,6 +40,9 @@ type Runtime struct {
 
 // New returns a Runtime without shards.
 func New(o Options) *Runtime {
+	if o.Waiting == nil {
+		o.Waiting = new(atomic.Int32)
+	}
 	r := &Runtime{o: o, loads: make(chan struct{}, max(2, goruntime.GOMAXPROCS(0)))}
 	r.active.Store(&map[int32]*shard{})
 	r.mu.last = map[int32]*shard{}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -372,7 +373,8 @@ func TestFaultReloads(t *testing.T) {
 }
 
 func TestMailboxIsBounded(t *testing.T) {
-	m := newMailbox()
+	var filled atomic.Int32
+	m := newMailbox(&filled)
 	m.open()
 	p := &put{answer: make(chan error, maxQueued+2)}
 	for range maxQueued {
@@ -389,12 +391,44 @@ func TestMailboxIsBounded(t *testing.T) {
 	if n := len(m.take(nil)); n != maxTurn+1 {
 		t.Errorf("took %d", n)
 	}
+	if n := filled.Load(); n != 1 {
+		t.Errorf("%d mailboxes hold requests, want this one", n)
+	}
 	m.close()
+	if n := filled.Load(); n != 0 {
+		t.Errorf("closed, and %d mailboxes hold requests", n)
+	}
 	if n := len(p.answer); n != maxQueued-maxTurn {
 		t.Errorf("%d were refused", n)
 	}
 	if m.push(p) == nil || m.notify(p) == nil {
 		t.Error("closed, but takes more")
+	}
+}
+
+// TestFilledMailboxesAreCounted: each once, from its first request until all are taken or refused.
+func TestFilledMailboxesAreCounted(t *testing.T) {
+	var filled atomic.Int32
+	a, b := newMailbox(&filled), newMailbox(&filled)
+	p := &put{answer: make(chan error, 10)}
+	for _, step := range []struct {
+		name string
+		do   func()
+		want int32
+	}{
+		{"not open", func() { _ = a.push(p) }, 0},
+		{"open", func() { a.open(); b.open() }, 0},
+		{"two requests", func() { _, _ = a.push(p), a.push(p) }, 1},
+		{"to another too", func() { _ = b.push(p) }, 2},
+		{"taken", func() { a.take(nil) }, 1},
+		{"nothing more to take", func() { a.take(nil) }, 1},
+		{"a notice", func() { _ = a.notify(p); a.take(nil) }, 1},
+		{"refused", func() { b.shut(ErrLoading) }, 0},
+		{"closed", func() { a.close(); b.close() }, 0},
+	} {
+		if step.do(); filled.Load() != step.want {
+			t.Errorf("%s: %d are counted, want %d", step.name, filled.Load(), step.want)
+		}
 	}
 }
 

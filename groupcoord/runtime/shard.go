@@ -38,7 +38,7 @@ type shard struct {
 
 func newShard(p, epoch int32, r *Runtime, before *shard) *shard {
 	s := &shard{
-		partition: p, runtime: r, mail: newMailbox(), before: before,
+		partition: p, runtime: r, mail: newMailbox(r.o.Waiting), before: before,
 		log:  r.o.Logger.With(zap.Int32("partition", p)),
 		stop: make(chan struct{}), ended: make(chan struct{}),
 	}

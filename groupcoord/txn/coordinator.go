@@ -20,7 +20,7 @@ func New(o Options) *Coordinator {
 	c := &Coordinator{o: o}
 	c.sender = newSender(&c.o, c.markersVersion, func(l *life, ev *marked) { c.runtime.Tell(l.partition, ev) })
 	c.runtime = runtime.New(runtime.Options{
-		Log: o.Log, Clock: o.Clock, Logger: o.Logger, Patience: o.Config.RequestTimeout,
+		Log: o.Log, Clock: o.Clock, Logger: o.Logger, Patience: o.Config.RequestTimeout, Waiting: o.Waiting,
 		Machine: func(p int32) runtime.Machine {
 			return newMachine(&c.o, p, c.sender, func(ev runtime.Event) { c.runtime.Submit(p, ev) })
 		},

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -41,7 +42,7 @@ type Transport interface {
 	Write(broker int32, r *kmsg.WriteTxnMarkersRequest, done func(*kmsg.WriteTxnMarkersResponse, error))
 }
 
-// Options are what a Coordinator is made of; all must be set.
+// Options are what a Coordinator is made of; all but Waiting must be set.
 type Options struct {
 	Log       runtime.Log // of __transaction_state
 	Transport Transport
@@ -55,4 +56,6 @@ type Options struct {
 	// Version returns the level of the feature transaction.version: from 1 on records are stored in version 1, from 2 on the
 	// coordinator's own aborts raise the epoch as the second protocol does.
 	Version func() int16
+	// Waiting counts the partitions with requests that are not taken up yet.
+	Waiting *atomic.Int32
 }

@@ -154,7 +154,7 @@ func (p *processor) run() {
 // wait sleeps until there are events or letters, and takes both.
 func (p *processor) wait() (events int) {
 	timeout := 0
-	if len(p.toRun) == 0 {
+	if p.engine.o.Waiting() {
 		// What was just handed over, to a handler or a coordinator, runs on this thread, and its answer may be in the inbox before the
 		// processor sleeps: two wake-ups saved.
 		runtime.Gosched()

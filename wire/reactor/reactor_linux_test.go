@@ -39,7 +39,7 @@ func (noAcceptor) Accept(string, session.Port, netip.AddrPort, netip.AddrPort) s
 // still returns a processor whose goroutine does not run.
 func still(t *testing.T) *processor {
 	e := &Engine{o: session.Options{
-		Acceptor: noAcceptor{}, Clock: clock.System, Logger: zap.NewNop(), Pool: &buffers.Pool{},
+		Acceptor: noAcceptor{}, Clock: clock.System, Logger: zap.NewNop(), Pool: &buffers.Pool{}, Waiting: func() bool { return false },
 	}}
 	p, err := newProcessor(e, 0)
 	if err != nil {

@@ -21,6 +21,7 @@ type Options struct {
 	Clock         clock.Clock
 	Logger        *zap.Logger
 	Pool          *buffers.Pool
+	Waiting       func() bool // something was handed over that has not been taken up
 }
 
 // Causes for which engines close connections.
