@@ -281,6 +281,9 @@ func TestElectionsWithoutAsking(t *testing.T) {
 	if got := state(); got.Leader != 1 || !got.Recovering || !slices.Equal(got.ISR, []int32{1}) {
 		t.Fatalf("unclean election allowed: %+v", got)
 	}
+	if n := s.machine.uncleanElections.Load(); n != 1 {
+		t.Errorf("%d unclean elections are counted", n)
+	}
 	for _, command := range []string{"wait 6s", "register 3", "isr t-0 1,3,2", "wait 30s"} {
 		s.play(strings.Fields(command))
 	}

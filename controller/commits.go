@@ -62,6 +62,7 @@ func (m *Machine) taken(w stateWrite, version int32) {
 	p := w.x.part()
 	former := p.leader
 	if id := w.state.Leader; id >= 0 && !slices.Contains(p.isr, id) {
+		m.uncleanElections.Add(1)
 		m.log.Warn("a replica leads that was not in sync: what only those in sync had is lost", zap.String("topic", w.x.t.name),
 			zap.Int32("partition", w.x.p), zap.Int32("leader_epoch", w.state.LeaderEpoch), zap.Int32("broker", id), zap.Int32s("former_isr", p.isr))
 	}

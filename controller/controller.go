@@ -293,6 +293,9 @@ func (c *Controller) ControlledShutdown(r *kmsg.ControlledShutdownRequest, done 
 	c.request(func(m *Machine) { m.reigning(func() { m.controlledShutdown(r, done) }) })
 }
 
+// UncleanElections returns how often this controller has had a replica lead that was not in sync.
+func (c *Controller) UncleanElections() int64 { return c.driver.machine.uncleanElections.Load() }
+
 // ElectLeaders holds elections, preferred or unclean, and answers as CreateTopics does.
 func (c *Controller) ElectLeaders(r *kmsg.ElectLeadersRequest, done func(*kmsg.ElectLeadersResponse)) {
 	c.request(func(m *Machine) { m.reigning(func() { m.electLeaders(r, done) }) })

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gregor-broker/gregor/controller/store"
@@ -37,6 +38,9 @@ type Machine struct {
 	actions []Action
 	lastID  uint64
 	pending map[uint64]continuation
+
+	// uncleanElections is read by others too.
+	uncleanElections atomic.Int64
 
 	session      int64               // 0 while there is none
 	former       map[int64]bool      // sessions that we had before

@@ -171,6 +171,7 @@ func (c *collector) cluster(out sink) {
 		}
 	}
 	out.gauge("kafka_controller_kafkacontroller_activecontrollercount", active)
+	out.counter("kafka_controller_controllerstats_uncleanleaderelections_total", c.Services.Controller.UncleanElections())
 	out.gauge("kafka_controller_kafkacontroller_offlinepartitionscount", active*offline)
 	out.gauge("kafka_controller_kafkacontroller_preferredreplicaimbalancecount", active*unpreferred)
 	out.gauge("kafka_controller_kafkacontroller_globaltopiccount", active*len(names))

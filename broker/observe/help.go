@@ -71,6 +71,7 @@ var help = map[string]string{
 	"gregor_log_directory_usable_bytes":                                         "What is free there.",
 	"kafka_server_kafkaserver_brokerstate":                                      "3: the broker serves.",
 	"kafka_controller_kafkacontroller_activecontrollercount":                    "1 on the active controller. The others of its metrics are 0 elsewhere.",
+	"kafka_controller_controllerstats_uncleanleaderelections_total":             "How often it had a replica lead that was not in sync: what only those in sync had is lost.",
 	"kafka_controller_kafkacontroller_offlinepartitionscount":                   "Partitions without a leader.",
 	"kafka_controller_kafkacontroller_preferredreplicaimbalancecount":           "Partitions that another than their first replica leads.",
 	"kafka_controller_kafkacontroller_globaltopiccount":                         "Topics.",

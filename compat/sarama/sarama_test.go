@@ -25,6 +25,7 @@ func TestVersions(t *testing.T) {
 		codecs  []sarama.CompressionCodec
 	}{
 		{sarama.V0_8_2_0, []sarama.CompressionCodec{sarama.CompressionNone, sarama.CompressionGZIP, sarama.CompressionSnappy}},
+		{sarama.V0_10_0_0, []sarama.CompressionCodec{sarama.CompressionNone, sarama.CompressionGZIP, sarama.CompressionLZ4}},
 		{sarama.V0_10_2_0, []sarama.CompressionCodec{sarama.CompressionNone, sarama.CompressionGZIP, sarama.CompressionSnappy, sarama.CompressionLZ4}},
 		{sarama.V0_11_0_0, []sarama.CompressionCodec{sarama.CompressionNone, sarama.CompressionLZ4}},
 		{sarama.V2_8_0_0, []sarama.CompressionCodec{sarama.CompressionNone, sarama.CompressionSnappy, sarama.CompressionZSTD}},
@@ -41,6 +42,7 @@ func TestVersions(t *testing.T) {
 				produce(t, b, topic, test.version, codec)
 			}
 			consume(t, b, topic, test.version, count*len(test.codecs))
+			commit(t, b, topic, test.version)
 			if test.version.IsAtLeast(sarama.V0_10_2_0) {
 				consumeInGroup(t, b, topic, test.version, count*len(test.codecs))
 			}
@@ -53,6 +55,38 @@ func settings(version sarama.KafkaVersion) *sarama.Config {
 	config.Version = version
 	config.ApiVersionsRequest = version.IsAtLeast(sarama.V0_10_0_0)
 	return config
+}
+
+// commit stores an offset without being in a group, as these clients did from the first on, and reads it back.
+func commit(t *testing.T, b *harness.Broker, topic string, version sarama.KafkaVersion) {
+	t.Helper()
+	group := "committers-" + version.String()
+	managed := func(f func(sarama.PartitionOffsetManager)) {
+		client, err := sarama.NewClient([]string{b.Addr}, settings(version))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		offsets, err := sarama.NewOffsetManagerFromClient(group, client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer offsets.Close()
+		partition, err := offsets.ManagePartition(topic, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(partition)
+		if err := partition.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	managed(func(p sarama.PartitionOffsetManager) { p.MarkOffset(7, "note") })
+	managed(func(p sarama.PartitionOffsetManager) {
+		if offset, note := p.NextOffset(); offset != 7 || note != "note" {
+			t.Errorf("committed are %d and %q", offset, note)
+		}
+	})
 }
 
 func produce(t *testing.T, b *harness.Broker, topic string, version sarama.KafkaVersion, codec sarama.CompressionCodec) {
