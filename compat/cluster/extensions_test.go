@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -123,10 +124,14 @@ func TestExtensions(t *testing.T) {
 		t.Errorf("the producer's epoch was %d and is %d after ten transactions: that is not version 2", before, after)
 	}
 	client.do(t, "transform 45")
-	groups, err := c.Admin(t).ListGroups(harness.Context(t, limit))
-	if err != nil || groups[group].GroupType != "consumer" {
-		t.Errorf("%v, the group is %+v", err, groups[group])
-	}
+	admin := c.Admin(t)
+	harness.Eventually(t, limit, func() error {
+		groups, err := admin.ListGroups(harness.Context(t, limit))
+		if err == nil && groups[group].GroupType != "consumer" {
+			err = fmt.Errorf("the group is %+v", groups[group])
+		}
+		return err
+	})
 	says("doctor cluster", 0, "gregor.extensions is on")
 
 	moved := c.Coordinator(t, group)
@@ -163,19 +168,28 @@ func TestExtensions(t *testing.T) {
 func goesOnWithKafka(t *testing.T, c *harness.Cluster, in, group, id string) {
 	t.Helper()
 	for _, topic := range []string{"__consumer_offsets", "__transaction_state"} {
-		mustGregor(t, c, "cluster", "reassign", "--topic", topic, "--to", "4,1,2", "--execute")
+		plan := reassign(t, topic, slices.Repeat([][]int{{4, 1, 2}}, len(c.Partitions(t, topic)))...)
+		mustGregor(t, c, "cluster", "reassign", "--plan", plan, "--execute")
 	}
-	mustGregor(t, c, "cluster", "elect")
 	harness.Eventually(t, limit, func() error {
-		if at := c.Coordinator(t, group); at != 4 {
-			return fmt.Errorf("the coordinator of the group is broker %d", at)
+		elected := gregor(t, c, "", "cluster", "elect") // again, for what was not in sync yet
+		for _, topic := range []string{"__consumer_offsets", "__transaction_state"} {
+			for i, p := range c.Partitions(t, topic) {
+				if p.Leader != 4 {
+					return fmt.Errorf("%s-%d is led by broker %d, and gregor cluster elect says\n%s", topic, i, p.Leader, elected)
+				}
+			}
 		}
 		return nil
 	})
-	offsets, err := c.Admin(t).FetchOffsets(harness.Context(t, limit), group)
-	if err != nil || len(offsets[in]) != 3 {
-		t.Fatalf("%v, on Kafka 3.9 the group has offsets %v", err, offsets)
-	}
+	admin := c.Admin(t)
+	harness.Eventually(t, limit, func() error { // which loads first
+		offsets, err := admin.FetchOffsets(harness.Context(t, limit), group)
+		if err == nil && len(offsets[in]) != 3 {
+			err = fmt.Errorf("on Kafka 3.9 the group has offsets %v", offsets)
+		}
+		return err
+	})
 	classic := c.Client(t, kgo.ConsumerGroup(group), kgo.ConsumeTopics(in), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	producer := c.Client(t, kgo.TransactionalID(id), kgo.DefaultProduceTopic(in))
 	if err := producer.BeginTransaction(); err != nil {
@@ -204,21 +218,24 @@ func goesOnWithKafka(t *testing.T, c *harness.Cluster, in, group, id string) {
 // producerEpoch is the epoch of the producer with a transactional id.
 func producerEpoch(t *testing.T, c *harness.Cluster, id string) int {
 	t.Helper()
-	all, err := c.Admin(t).DescribeTransactions(harness.Context(t, limit), id)
-	if err != nil || all[id].Err != nil {
-		t.Fatal(err, all[id].Err)
-	}
-	return int(all[id].ProducerEpoch)
+	admin, epoch := c.Admin(t), 0
+	harness.Eventually(t, limit, func() error { // a broker that was stopped may still be asked
+		all, err := admin.DescribeTransactions(harness.Context(t, limit), id)
+		epoch = int(all[id].ProducerEpoch)
+		return errors.Join(err, all[id].Err)
+	})
+	return epoch
 }
 
 // wantOnce fails the test unless the committed records of a topic are n different ones.
 func wantOnce(t *testing.T, c *harness.Cluster, topic string, n int) {
 	t.Helper()
 	reader := c.Client(t, kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-	ends, err := c.Admin(t).ListCommittedOffsets(harness.Context(t, limit), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	admin, ends := c.Admin(t), kadm.ListedOffsets(nil)
+	harness.Eventually(t, limit, func() (err error) {
+		ends, err = admin.ListCommittedOffsets(harness.Context(t, limit), topic)
+		return errors.Join(err, ends.Error())
+	})
 	seen := map[string]int{}
 	next := map[int32]int64{}
 	done := func() bool {
