@@ -11,7 +11,7 @@ SOAK     ?= 30m
 SEEDS    ?= 2000
 
 # The packages of compat that run the tests of other clients, which "make suites" runs whole.
-SUITES   ?= kgosuite kafkapython
+SUITES   ?= kgosuite kafkago kafkapython sarama
 
 .PHONY: help build run cluster test test-unit test-compat test-deps suites bench fuzz soak simulate lint fmt clean
 

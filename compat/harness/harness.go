@@ -6,6 +6,7 @@
 //
 //	GREGOR_COMPAT_PEER   gregor (default), kafka-3.9 or kafka-4.4: what Start starts
 //	GREGOR_BIN           the binary under test (default bin/gregor)
+//	GREGOR_SUITES        whole: the suites of other clients run whole (package suite)
 //	GREGOR_CACHE         where "make test-deps" put Kafka's jars and the Python clients (default .cache)
 package harness
 

@@ -41,7 +41,7 @@ func TestKafkaPython(t *testing.T) {
 		"offsets.topic.num.partitions":     "5",
 	}})
 	dir := unpack(t, table.Version)
-	suite.Run(t, table, func(t *testing.T, only, without []string) map[string]suite.Verdict {
+	suite.Run(t, table, nil, func(t *testing.T, only, without []string) map[string]suite.Verdict {
 		return pytest(t, dir, b.Addr, only, without)
 	})
 }
@@ -108,6 +108,7 @@ func parse(t *testing.T, text []byte) map[string]suite.Verdict {
 		Cases []struct {
 			Class   string   `xml:"classname,attr"`
 			Name    string   `xml:"name,attr"`
+			Time    float64  `xml:"time,attr"`
 			Failure *trouble `xml:"failure"`
 			Error   *trouble `xml:"error"`
 			Skipped *trouble `xml:"skipped"`
@@ -120,16 +121,16 @@ func parse(t *testing.T, text []byte) map[string]suite.Verdict {
 	for _, c := range report.Cases {
 		class := strings.TrimPrefix(c.Class, strings.ReplaceAll(tests, "/", ".")+".")
 		name := strings.ReplaceAll(class, ".", "::") + "::" + c.Name
+		v := suite.Verdict{Action: "pass", Seconds: c.Time}
 		switch {
 		case c.Failure != nil:
-			verdicts[name] = suite.Verdict{Action: "fail", Output: c.Failure.Message + "\n" + c.Failure.Text}
+			v.Action, v.Output = "fail", c.Failure.Message+"\n"+c.Failure.Text
 		case c.Error != nil:
-			verdicts[name] = suite.Verdict{Action: "fail", Output: c.Error.Message + "\n" + c.Error.Text}
+			v.Action, v.Output = "fail", c.Error.Message+"\n"+c.Error.Text
 		case c.Skipped != nil:
-			verdicts[name] = suite.Verdict{Action: "skip", Output: c.Skipped.Message}
-		default:
-			verdicts[name] = suite.Verdict{Action: "pass"}
+			v.Action, v.Output = "skip", c.Skipped.Message
 		}
+		verdicts[name] = v
 	}
 	return verdicts
 }

@@ -31,17 +31,17 @@ func TestKgo(t *testing.T) {
 	table := suite.Load(t, "franz-go kgo")
 	kgo := tests("kgo", b.Addr, "1")
 	kgo.Exist(t, table)
-	suite.Run(t, table, kgo.Run)
+	suite.Run(t, table, nil, kgo.Run)
 }
 
 // TestKgoCluster is TestKgo on three brokers, every topic with three replicas.
 func TestKgoCluster(t *testing.T) {
 	harness.NeedCluster(t)
 	c := harness.StartCluster(t, harness.ClusterOptions{Props: map[string]string{"auto.create.topics.enable": "true"}})
-	suite.Run(t, suite.Load(t, "franz-go kgo (cluster)"), tests("kgo", c.Seeds(), "3").Run)
+	suite.Run(t, suite.Load(t, "franz-go kgo (cluster)"), nil, tests("kgo", c.Seeds(), "3").Run)
 }
 
 // TestKadm runs the tests of pkg/kadm, none of which asks a broker.
 func TestKadm(t *testing.T) {
-	suite.Run(t, suite.Load(t, "franz-go kadm"), tests("kadm", "", "1").Run)
+	suite.Run(t, suite.Load(t, "franz-go kadm"), nil, tests("kadm", "", "1").Run)
 }

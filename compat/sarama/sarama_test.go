@@ -13,8 +13,6 @@ import (
 	"github.com/gregor-broker/gregor/compat/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
-
 const count = 100
 
 // TestVersions: from the oldest protocol that the client can speak to the newest, each with the codecs of its time.

@@ -118,7 +118,10 @@ func parse(t *testing.T, text string) map[string]Verdict {
 	lines := bufio.NewScanner(strings.NewReader(text))
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
-		var event struct{ Action, Test, Output string }
+		var event struct {
+			Action, Test, Output string
+			Elapsed              float64
+		}
 		if json.Unmarshal(lines.Bytes(), &event) != nil || event.Test == "" {
 			continue
 		}
@@ -133,7 +136,7 @@ func parse(t *testing.T, text string) map[string]Verdict {
 		case "pass", "fail", "skip":
 			// A package that runs out of time blames the test that printed last: the first verdict is the test's own.
 			if v.Action == "unfinished" || event.Action != "fail" {
-				v.Action = event.Action
+				v.Action, v.Seconds = event.Action, event.Elapsed
 			}
 		}
 		verdicts[event.Test] = v
@@ -142,7 +145,9 @@ func parse(t *testing.T, text string) map[string]Verdict {
 		t.Fatal(err)
 	}
 	for name, output := range outputs {
-		verdicts[name] = Verdict{verdicts[name].Action, output.String()}
+		v := verdicts[name]
+		v.Output = output.String()
+		verdicts[name] = v
 	}
 	return verdicts
 }
@@ -152,7 +157,7 @@ func (g GoTests) Exist(t *testing.T, table *Table) {
 	t.Helper()
 	out := harness.CommandIn(t, 5*time.Minute, g.Dir, g.Env, "go", append(append([]string{"test", "-list", "."}, g.Flags...), g.Packages...)...)
 	listed := strings.Fields(out.Stdout)
-	for _, name := range table.names(fails, needs, long, again) {
+	for _, name := range table.names(fails, broken, needs, long) {
 		if top, _, _ := strings.Cut(name, "/"); !slices.Contains(listed, top) {
 			t.Errorf("%s has no test %s", table.Name, top)
 		}

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,59 +13,62 @@ import (
 
 // Verdict is what a run said of one test; Action is pass, fail, skip or, where the run ended before it did, unfinished.
 type Verdict struct {
-	Action string
-	Output string
+	Action  string
+	Output  string
+	Seconds float64
 }
 
 // Runner runs tests: those that are named by only, or all where it is empty, save those that without names. A part of a test has the
 // test's name, a slash and its own.
 type Runner func(t *testing.T, only, without []string) map[string]Verdict
 
+// mostAgain is how many tests that failed are run once more: many are no accident.
+const mostAgain = 5
+
 // Run runs a suite and fails the test for each of its tests that fails or does not come to its end, and when fewer pass than the table
-// says. Against Apache Kafka those pass that fail there according to the table only if they do fail.
-func Run(t *testing.T, table *Table, run Runner) {
+// says. What fails is run once more by itself, since these tests have deadlines of their own that a busy machine misses. Where the whole
+// form is not asked for, only those named by short are run or, where it is empty, all but the long ones. Against Apache Kafka those
+// pass that fail there according to the table only if they do fail.
+func Run(t *testing.T, table *Table, short []string, run Runner) {
 	t.Helper()
-	peer := harness.Peer()
-	leftOut := table.names(needs)
-	if peer == harness.Gregor {
+	leftOut := table.names(needs, broken)
+	if harness.Peer() == harness.Gregor {
 		leftOut = append(leftOut, table.names(fails)...)
 	}
-	apart := table.names(again)
-	if !Whole() {
+	want := table.Passed
+	switch {
+	case Whole():
+		short = nil
+	case len(short) > 0:
+		want = len(short)
+	default:
 		leftOut = append(leftOut, table.names(long)...)
+		want -= len(table.names(long))
 	}
 	for _, name := range leftOut {
 		t.Logf("left out, %s: %s: %s", table.notes[name].what, name, table.notes[name].why)
 	}
-	verdicts := run(t, nil, slices.Concat(leftOut, apart))
-	if Whole() {
-		for _, name := range apart {
-			maps.Copy(verdicts, runApart(t, run, name))
+	verdicts := run(t, short, leftOut)
+	if failed := table.failed(verdicts); len(failed) > 0 && len(failed) <= mostAgain {
+		for _, name := range failed {
+			t.Logf("once more: %s: %s\n%s", name, verdicts[name].Action, last(verdicts[name].Output, 3000))
 		}
+		maps.Copy(verdicts, run(t, failed, leftOut))
 	}
 	passed := table.judge(t, verdicts)
-	want := table.Passed
-	if !Whole() {
-		for _, name := range table.names(long, again) {
-			if !strings.Contains(name, "/") {
-				want--
-			}
-		}
-	}
-	if peer == harness.Gregor && passed < want {
+	if harness.Peer() == harness.Gregor && passed < want {
 		t.Errorf("%d tests passed, of %d", passed, want)
 	}
 }
 
-// runApart runs a test by itself, and once more if it fails.
-func runApart(t *testing.T, run Runner, name string) map[string]Verdict {
-	t.Helper()
-	verdicts := run(t, []string{name}, nil)
-	if verdicts[name].Action == "pass" {
-		return verdicts
+// failed returns the tests that failed and were not to, in order.
+func (table *Table) failed(verdicts map[string]Verdict) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(verdicts)) {
+		if action := verdicts[name].Action; action != "pass" && action != "skip" && !strings.Contains(name, "/") && table.notes[name].what != fails {
+			names = append(names, name)
+		}
 	}
-	t.Logf("once more: %s: %s\n%s", name, verdicts[name].Action, last(verdicts[name].Output, 2000))
-	return run(t, []string{name}, nil)
+	return names
 }
 
 // judge returns how many tests passed.
@@ -92,8 +96,21 @@ func (table *Table) judge(t *testing.T, verdicts map[string]Verdict) int {
 			t.Errorf("%s: %s\n%s", name, v.Action, last(v.Output, 3000))
 		}
 	}
-	t.Logf("%s: %d tests passed, %d skipped themselves", table.Name, passed, skipped)
+	t.Logf("%s: %d tests passed, %d skipped themselves; slowest: %s", table.Name, passed, skipped, slowest(verdicts))
 	return passed
+}
+
+// slowest names the tests that took longest, for those who decide which are called long.
+func slowest(verdicts map[string]Verdict) string {
+	const most = 10
+	names := slices.SortedFunc(maps.Keys(verdicts), func(a, b string) int { return cmp.Compare(verdicts[b].Seconds, verdicts[a].Seconds) })
+	var list []string
+	for _, name := range names {
+		if !strings.Contains(name, "/") && len(list) < most {
+			list = append(list, fmt.Sprintf("%s %.0f s", name, verdicts[name].Seconds))
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 func last(text string, most int) string {

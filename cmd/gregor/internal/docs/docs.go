@@ -107,8 +107,8 @@ Tests that clients' authors wrote, run unchanged against the built binary, but f
 those that take long, ` + "`make suites`" + ` runs them whole; librdkafka's are C programs of its source tree, run by hand. What they say is held
 against these tables.
 
-"Fails" is what fails on Apache Kafka too. "Needs" is what needs something that is not there. "Long" and "again" run in
-` + "`make suites`" + ` only: the latter have deadlines of their own that a busy machine misses, and are run once more if they fail.
+"Fails" is what fails on Apache Kafka too, "broken" what fails by itself whatever the broker. "Needs" is what needs something that is
+not there. A test that fails is run once more by itself, since many have deadlines of their own that a busy machine misses.
 
 `
 
