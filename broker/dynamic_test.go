@@ -255,7 +255,7 @@ func TestQuotasStored(t *testing.T) {
 			kind   string
 			name   string
 		}{
-			{[]string{"client-id", "c/1 *"}, "clients", "c/1 *"}, {[]string{"client-id", ""}, "clients", "<default>"},
+			{[]string{"client-id", "c/1 *"}, "clients", "c%2F1%20%2A"}, {[]string{"client-id", ""}, "clients", "<default>"},
 			{[]string{"user", "u", "client-id", "c"}, "users", "u/clients/c"},
 		} {
 			if code := quotas(t, cl, "consumer_byte_rate", 1000, c.entity...); code != 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/quota"
+	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/controller/znode"
 	"github.com/gregor-broker/gregor/wire/clock"
 	"go.uber.org/zap"
@@ -48,12 +49,10 @@ func (q *clientQuotas) changed(kind, name string, values map[string]string) {
 		q.address(name, limits.ConnectionRate)
 		return
 	}
-	e := quota.Entity{Client: name}
+	e := quota.Entity{Client: quotaName(name)}
 	if kind == znode.Users {
-		e = quota.Entity{User: name}
-		if i := strings.LastIndex(name, "/"+znode.Clients+"/"); i >= 0 {
-			e = quota.Entity{User: name[:i], Client: name[i+len(znode.Clients)+2:]}
-		}
+		user, client, _ := controller.SplitEntityNames(name)
+		e = quota.Entity{User: quotaName(user), Client: quotaName(client)}
 	}
 	set := map[quota.Kind]float64{}
 	for kind, limit := range map[quota.Kind]*float64{
@@ -65,6 +64,14 @@ func (q *clientQuotas) changed(kind, name string, values map[string]string) {
 		}
 	}
 	q.clients.Set(e, set)
+}
+
+// quotaName is what clients are known by of whom the controller has this name.
+func quotaName(name string) string {
+	if name == controller.Default {
+		return quota.Default
+	}
+	return controller.PlainName(name)
 }
 
 func (q *clientQuotas) address(name string, rate *float64) {

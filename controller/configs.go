@@ -260,6 +260,10 @@ func (m *Machine) beginAlteration(a *alteration) {
 // alterConfigs reads, changes and writes, again and again until nobody else was faster.
 func (m *Machine) alterConfigs(a *alteration) {
 	path, above := m.configPath(a.entity), m.configDir(a.kind)
+	if !store.ValidPath(path) {
+		a.answer(m, errcode.New(kerr.InvalidRequest, "The name is too long to be stored, or one that cannot be."))
+		return
+	}
 	if a.own = m.own(a.kind); a.own {
 		above = "/"
 	}

@@ -87,8 +87,8 @@ type Transport interface {
 // Observer learns what every broker must know from the store. It is called in order from one goroutine and must not block for
 // long; it may call TopicConfigs and BrokerConfigs, which have the new values already.
 type Observer interface {
-	// ConfigChanged: kind is topics, brokers, clients, users or ips; name as a person writes it (not encoded), "<default>"
-	// for defaults, "U/clients/C" for a client of a user. Called once for every existing node at start, then for each change.
+	// ConfigChanged: kind is topics, brokers, clients, users, ips, groups or client-metrics; name is "<default>" for defaults,
+	// otherwise as a person writes it, but of users and client ids it is encoded, see EntityName. Called once for every existing node at start, then for each change.
 	// values must not be modified; nil means that the node is gone. For a new topic it is called before the order that creates
 	// the log.
 	ConfigChanged(kind, name string, values map[string]string)

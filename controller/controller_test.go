@@ -15,6 +15,7 @@ import (
 	"github.com/gregor-broker/gregor/controller/store/storetest"
 	"github.com/gregor-broker/gregor/controller/znode"
 	"github.com/gregor-broker/gregor/wire/clock"
+	"github.com/gregor-broker/gregor/wire/errcode"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -105,15 +106,15 @@ func TestNodesOfATopic(t *testing.T) {
 	if n.TopicConfigs("t")["retention.ms"] != "5" || n.server.mu.configs["topics/t"]["retention.ms"] != "5" {
 		t.Error("the change was not announced before the answer")
 	}
-	n.alter(znode.Clients, "c/1", map[string]string{"producer_byte_rate": "1"})
+	n.alter(znode.Clients, EntityName("c/1"), map[string]string{"producer_byte_rate": "1"})
 	if got := n.data("/config/clients/c%2F1"); got != `{"version":1,"config":{"producer_byte_rate":"1"}}` {
 		t.Error(got)
 	}
-	n.alter(znode.Clients, "c/1", nil)
+	n.alter(znode.Clients, EntityName("c/1"), nil)
 	if got := n.data("/config/clients/c%2F1"); got != "<none>" {
 		t.Errorf("an emptied quota leaves %s", got)
 	}
-	n.alter(znode.Users, "al ice/clients/x", map[string]string{"request_percentage": "1.0"})
+	n.alter(znode.Users, EntityNames(EntityName("al ice"), "x"), map[string]string{"request_percentage": "1.0"})
 	if got := n.data("/config/users/al%20ice/clients/x"); got != `{"version":1,"config":{"request_percentage":"1.0"}}` {
 		t.Error(got)
 	}
@@ -444,5 +445,17 @@ func TestImport(t *testing.T) {
 	}
 	if err := Import(context.Background(), s, []ImportTopic{{Name: "a b", Partitions: topics[1].Partitions}}); err == nil {
 		t.Error("imported a bad name")
+	}
+}
+
+// A configuration whose name the store cannot have is refused; nobody tries for ever to write it.
+func TestNamesThatCannotBeStored(t *testing.T) {
+	n := start(t, newStore(t))
+	for kind, name := range map[string]string{
+		znode.Clients: strings.Repeat("c", 1100), znode.Users: "..", znode.Groups: strings.Repeat("/", 400), znode.IPs: "a//b",
+	} {
+		if _, err := n.alter(kind, name, map[string]string{"x": "1"}); errcode.Of(err) != kerr.InvalidRequest.Code {
+			t.Errorf("%s %.20s: %v", kind, name, err)
+		}
 	}
 }

@@ -61,7 +61,7 @@ func filterOf(r *kmsg.DescribeClientQuotasRequest) (*quotaFilter, error) {
 		case twice:
 			return nil, errcode.Newf(kerr.InvalidRequest, "Duplicate %s filter component entity type", c.EntityType)
 		case c.MatchType == matchExact && c.Match != nil:
-			m.name = *c.Match
+			m.name = entityName(c.EntityType, *c.Match)
 		case c.MatchType == matchDefault && c.Match == nil:
 			m.name = defaultEntity
 		case c.MatchType == matchAny && c.Match == nil:

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/gregor-broker/gregor/controller"
 	"maps"
 	"slices"
 	"strconv"
@@ -25,10 +26,16 @@ var scramMechanisms = map[string]int8{"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 
 func serveDescribeUserSCRAM(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.DescribeUserSCRAMCredentialsRequest)
-	stored := func(user string) map[string]string { return s.Controller.Configs(kindUsers, user) }
+	stored := func(user string) map[string]string {
+		return s.Controller.Configs(kindUsers, controller.EntityName(user))
+	}
 	response := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
 	if r.Users == nil {
-		for _, user := range s.Controller.ConfigNames(kindUsers) {
+		for _, name := range s.Controller.ConfigNames(kindUsers) {
+			if _, _, both := controller.SplitEntityNames(name); both || name == controller.Default {
+				continue
+			}
+			user := controller.PlainName(name)
 			if infos := scramInfos(stored(user)); len(infos) > 0 {
 				response.Results = append(response.Results, kmsg.DescribeUserSCRAMCredentialsResponseResult{User: user, CredentialInfos: infos})
 			}

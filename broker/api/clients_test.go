@@ -23,7 +23,7 @@ func TestClientSoftware(t *testing.T) {
 	say(3, "one")
 	gone := say(4, "one")
 	say(2, "old")
-	say(3, strings.Repeat("x", 100_000))
+	say(3, strings.Repeat("x", 30_000))
 	counts := p.services.Clients.Counts()
 	long := Client{strings.Repeat("x", softwareBytes), "1", planeListener}
 	if len(counts) != 2 || counts[Client{"one", "1", planeListener}] != 2 || counts[long] != 1 {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/gregor-broker/gregor/controller"
 	"strconv"
 
 	"github.com/gregor-broker/gregor/wire/errcode"
@@ -86,7 +87,7 @@ func (s *Services) alterResource(r resource, validateOnly bool, change change, d
 }
 
 // defaultEntity is the metadata store's name for all brokers.
-const defaultEntity = "<default>"
+const defaultEntity = controller.Default
 
 // brokerEntity is the metadata store's name for a broker resource: this broker's id, or, for no name, all brokers. Another
 // broker's configuration is asked of that one.

@@ -53,8 +53,8 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 	if d.services.door.shut.Load() {
 		body = slices.Clone(body) // a request that waits at the door outlives the memory that it came in
 	}
-	if err := kmsgfix.Request(request).ReadFrom(body); err != nil {
-		call.Close(fmt.Sprintf("a request that ends before its fields do, or is none: %s version %d", e.Key.Name(), r.Header.Version))
+	if err := kmsgfix.Read(request, body); err != nil {
+		call.Close(fmt.Sprintf("not a request of %s version %d: %v", e.Key.Name(), r.Header.Version, err))
 		return true
 	}
 	if d.services.door.keeps(visit{e, call, request}) {

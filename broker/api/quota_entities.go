@@ -3,8 +3,8 @@ package api
 import (
 	"net"
 	"slices"
-	"strings"
 
+	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/wire/errcode"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -16,11 +16,8 @@ const (
 	entityIP     = "ip"
 )
 
-// betweenUserAndClient is in the metadata store's name of a user's client id.
-const betweenUserAndClient = "/clients/"
-
-// quotaEntity is whom quotas are for: a user, a client id, both, or an address. nil: it says nothing of one; Default stands
-// for all others.
+// quotaEntity is whom quotas are for: a user, a client id, both, or an address. nil: it says nothing of one; defaultEntity stands
+// for all others. Users and client ids are encoded as controller.EntityName does.
 type quotaEntity struct{ user, client, ip *string }
 
 // place is the metadata store's kind and name of an entity.
@@ -33,7 +30,7 @@ func (e quotaEntity) place() (kind, name string) {
 	case e.client == nil:
 		return kindUsers, *e.user
 	}
-	return kindUsers, *e.user + betweenUserAndClient + *e.client
+	return kindUsers, controller.EntityNames(*e.user, *e.client)
 }
 
 // entityAt is the inverse of place.
@@ -44,11 +41,11 @@ func entityAt(kind, name string) quotaEntity {
 	case kindClients:
 		return quotaEntity{client: &name}
 	}
-	if i := strings.LastIndex(name, betweenUserAndClient); i >= 0 {
-		user, client := name[:i], name[i+len(betweenUserAndClient):]
+	user, client, both := controller.SplitEntityNames(name)
+	if both {
 		return quotaEntity{user: &user, client: &client}
 	}
-	return quotaEntity{user: &name}
+	return quotaEntity{user: &user}
 }
 
 // field returns where an entity has a type's name; nil for no type.
@@ -76,12 +73,22 @@ func (e *quotaEntity) set(kind string, name *string) error {
 		name = ptr(defaultEntity)
 	case *name == "":
 		return errcode.Newf(kerr.InvalidRequest, "Empty %s not supported", kind)
+	default:
+		name = ptr(entityName(kind, *name))
 	}
 	*f = name
 	return nil
 }
 
 func ptr(s string) *string { return &s }
+
+// entityName is what a quotaEntity has for a name on the wire.
+func entityName(kind, name string) string {
+	if kind == entityIP {
+		return name
+	}
+	return controller.EntityName(name)
+}
 
 // check refuses entities that there cannot be.
 func (e *quotaEntity) check() error {
@@ -100,8 +107,11 @@ func (e *quotaEntity) check() error {
 func (e quotaEntity) parts(add func(kind string, name *string)) {
 	for _, kind := range entityTypes {
 		if name := *e.field(kind); name != nil {
-			if *name == defaultEntity {
+			switch {
+			case *name == defaultEntity:
 				name = nil
+			case kind != entityIP:
+				name = ptr(controller.PlainName(*name))
 			}
 			add(kind, name)
 		}
@@ -117,7 +127,7 @@ type quotaFilter struct {
 // match is what a name must be.
 type match struct {
 	any  bool
-	name string // Default for the default
+	name string // as in a quotaEntity
 }
 
 func (f *quotaFilter) matches(e quotaEntity) bool {

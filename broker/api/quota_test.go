@@ -1,6 +1,7 @@
 package api
 
 import (
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,6 +152,12 @@ func TestQuotaEntities(t *testing.T) {
 		{map[string]*string{"client-id": name("c")}, "clients", "c"},
 		{map[string]*string{"user": name("u"), "client-id": nil}, "users", "u/clients/<default>"},
 		{map[string]*string{"ip": name("10.0.0.1")}, "ips", "10.0.0.1"},
+		{map[string]*string{"user": name("<default>")}, "users", "%3Cdefault%3E"},
+		{map[string]*string{"client-id": name("<default>")}, "clients", "%3Cdefault%3E"},
+		{map[string]*string{"client-id": name("..")}, "clients", "%2E%2E"},
+		{map[string]*string{"user": name("u/clients/c")}, "users", "u%2Fclients%2Fc"},
+		{map[string]*string{"user": name("u"), "client-id": name("a/clients/b")}, "users", "u/clients/a%2Fclients%2Fb"},
+		{map[string]*string{"user": name("%"), "client-id": name("%2F")}, "users", "%25/clients/%252F"},
 		{map[string]*string{"ip": nil}, "ips", "<default>"},
 		{map[string]*string{}, "", ""},
 		{map[string]*string{"ip": nil, "user": nil}, "", ""},
@@ -173,7 +180,9 @@ func TestQuotaEntities(t *testing.T) {
 		if kind != c.kind || name != c.name {
 			t.Errorf("%v is at %s/%s", c.parts, kind, name)
 		}
-		if back := entityAt(kind, name); compareEntities(back, e) != 0 {
+		told := map[string]*string{}
+		entityAt(kind, name).parts(func(kind string, name *string) { told[kind] = name })
+		if !reflect.DeepEqual(told, c.parts) {
 			t.Errorf("%v comes back as another", c.parts)
 		}
 	}

@@ -21,8 +21,8 @@ const (
 	kinds
 )
 
-// Default is the name that stands for all users, or client ids, without a quota of their own.
-const Default = "<default>"
+// Default is the name that stands for all users, or client ids, without a quota of their own. No name is that: it is not UTF-8.
+const Default = "\xff<default>"
 
 // Entity is whom a quota is for: a user, a client id, or a client id of a user; "" where it says nothing of one. An entity
 // of Default stands for every name.

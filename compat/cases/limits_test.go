@@ -155,3 +155,34 @@ func TestAddressOfTheConnection(t *testing.T) {
 		})
 	}
 }
+
+// TestLongStrings: Kafka reads no string of more than 32,767 bytes, also where its length could say more. Were one taken it would
+// be in answers to older clients and in records of the internal topics, where it cannot be written.
+func TestLongStrings(t *testing.T) {
+	b := harness.Shared(t)
+	topic := topic(t, b, 1)
+	long := strings.Repeat("s", 32_768)
+	commit := func(group string) *kmsg.OffsetCommitRequest {
+		r := raw.With(kmsg.NewPtrOffsetCommitRequest(), 8)
+		r.Group, r.Generation = group, -1
+		asked := kmsg.NewOffsetCommitRequestTopic()
+		asked.Topic = topic
+		asked.Partitions = append(asked.Partitions, kmsg.NewOffsetCommitRequestTopicPartition())
+		r.Topics = append(r.Topics, asked)
+		return r
+	}
+	static := joinRequest(9, name(t), "", 6000, "range")
+	static.InstanceID = &long
+	quota := raw.With(kmsg.NewPtrAlterClientQuotasRequest(), 1)
+	quota.Entries = append(quota.Entries, kmsg.AlterClientQuotasRequestEntry{Entity: []kmsg.AlterClientQuotasRequestEntryEntity{{Type: "user", Name: &long}}})
+	for _, r := range []kmsg.Request{commit(long), static, quota} {
+		c := raw.Dial(t, b.Addr)
+		c.Send(r)
+		c.ExpectClosed()
+	}
+	c := raw.Dial(t, b.Addr)
+	ready(t, c, long[1:])
+	if code := raw.Do[*kmsg.OffsetCommitResponse](c, commit(long[1:])).Topics[0].Partitions[0].ErrorCode; code != 0 {
+		t.Errorf("a group id of 32,767 bytes: error %d", code)
+	}
+}

@@ -28,8 +28,9 @@ var (
 	EmbeddedConfigKinds = []string{Groups, ClientMetrics}
 )
 
-// plain says whether the names of a kind are nodes' names as they are; those of others are encoded.
-func plain(kind string) bool { return slices.Contains([]string{Topics, Brokers, IPs}, kind) }
+// encoded says whether ConfigEntity encodes the names of a kind. Those of users and client ids come encoded, as EntityName does:
+// "<default>" and "U/clients/C" would not say whether a person, a default, or one or two names are meant.
+func encoded(kind string) bool { return slices.Contains(EmbeddedConfigKinds, kind) }
 
 // Default is the name that stands for all others of a kind.
 const Default = "<default>"
@@ -90,38 +91,31 @@ func DecodeConfigChange(data []byte) (string, error) {
 }
 
 // Sanitize makes a user or client name a node's name: URL encoding, with %20 for a space and %2A for a star.
-// After org.apache.kafka.common.utils.Sanitizer.
+// After org.apache.kafka.common.utils.Sanitizer, which leaves the two names alone that no node can have.
 func Sanitize(name string) string {
+	if name == "." || name == ".." {
+		return strings.ReplaceAll(name, ".", "%2E")
+	}
 	return strings.NewReplacer("+", "%20", "~", "%7E").Replace(url.QueryEscape(name))
 }
 
 // Desanitize is the inverse of Sanitize.
 func Desanitize(name string) (string, error) { return url.PathUnescape(name) }
 
-// ConfigEntity returns the path below /config of a configuration: kind and name as in controller.Observer. Names that may have
-// any characters are encoded, "<default>" never is.
+// ConfigEntity returns the path below /config of a configuration: kind and name as in controller.Observer.
 func ConfigEntity(kind, name string) string {
-	if plain(kind) {
-		return kind + "/" + name
+	if encoded(kind) {
+		name = Sanitize(name)
 	}
-	user, client, both := name, "", false
-	if kind == Users {
-		if i := strings.LastIndex(name, "/clients/"); i >= 0 {
-			user, client, both = name[:i], name[i+len("/clients/"):], true
-		}
-	}
-	path := kind + "/" + sanitizeEntity(user)
-	if both {
-		path += "/clients/" + sanitizeEntity(client)
-	}
-	return path
+	return kind + "/" + name
 }
 
-func sanitizeEntity(name string) string {
-	if name == Default {
-		return name
-	}
-	return Sanitize(name)
+// JoinNames is the name among users of a client id of a user, both as from Sanitize, or Default.
+func JoinNames(user, client string) string { return user + "/" + Clients + "/" + client }
+
+// SplitNames is the inverse of JoinNames; both is false for the name of a user alone.
+func SplitNames(name string) (user, client string, both bool) {
+	return strings.Cut(name, "/"+Clients+"/")
 }
 
 // ParseConfigEntity is the inverse of ConfigEntity.
@@ -130,7 +124,8 @@ func ParseConfigEntity(path string) (kind, name string, err error) {
 	if !ok || name == "" {
 		return "", "", fmt.Errorf("%q is no configuration", path)
 	}
-	if plain(kind) {
+	switch kind {
+	case Topics, Brokers, IPs:
 		return kind, name, nil
 	}
 	parts := strings.Split(name, "/")
@@ -142,5 +137,8 @@ func ParseConfigEntity(path string) (kind, name string, err error) {
 			return "", "", fmt.Errorf("%q is no configuration: %w", path, err)
 		}
 	}
-	return kind, strings.Join(parts, "/"), nil
+	if encoded(kind) {
+		name = parts[0]
+	}
+	return kind, name, nil
 }

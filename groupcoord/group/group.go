@@ -35,6 +35,7 @@ var (
 	ErrMemberIDRequired  = errcode.New(kerr.MemberIDRequired, "join again with the member id given here")
 	ErrFull              = errcode.New(kerr.GroupMaxSizeReached, "the group has group.max.size members")
 	ErrNotEmpty          = errcode.New(kerr.NonEmptyGroup, "the group has members")
+	ErrLongID            = errcode.New(kerr.UnknownServerError, "client id or group.instance.id is so long that the member id would not fit a record")
 	ErrUnexpected        = errcode.New(kerr.UnknownServerError, "a member id that was just given out cannot belong to a static member")
 )
 

@@ -1,6 +1,8 @@
 package group
 
 import (
+	"math"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
@@ -83,8 +85,16 @@ func (l *live) accepts(e *Env, memberID string) bool {
 // joinNew handles a JoinGroup without a member id.
 func (l *live) joinNew(e *Env, out *runtime.Out, j *Join) {
 	instance := j.Request.InstanceID
+	id := j.ClientID
+	if instance != nil {
+		id = *instance
+	}
+	id += "-" + e.NewID()
+	if len(id) > math.MaxInt16 {
+		j.Refuse("", ErrLongID)
+		return
+	}
 	if instance == nil {
-		id := j.ClientID + "-" + e.NewID()
 		if j.Request.Version >= 4 {
 			l.promise(out, id, j.Request.SessionTimeoutMillis)
 			j.Refuse(id, ErrMemberIDRequired)
@@ -93,7 +103,6 @@ func (l *live) joinNew(e *Env, out *runtime.Out, j *Join) {
 		l.admit(e, out, newMember(l, id, j), j)
 		return
 	}
-	id := *instance + "-" + e.NewID()
 	if old := l.static[*instance]; old != nil {
 		l.replace(e, out, old, id, j)
 		return

@@ -1,6 +1,6 @@
-// Package kmsgfix puts right what the library of Kafka's messages (kmsg) gets wrong. There is one thing: from version 4 on it has
-// StopReplica's isKRaftController behind the controller's epoch, where Kafka has it before. A broker that reads an order written so
-// takes the epoch for a far newer one, and then refuses the orders of every controller.
+// Package kmsgfix puts right what the library of Kafka's messages (kmsg) gets wrong. From version 4 on it has StopReplica's
+// isKRaftController behind the controller's epoch, where Kafka has it before: a broker that reads an order written so takes the
+// epoch for a far newer one, and then refuses the orders of every controller. And it reads strings that are longer than Kafka's.
 package kmsgfix
 
 import (
