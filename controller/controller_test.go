@@ -459,3 +459,24 @@ func TestNamesThatCannotBeStored(t *testing.T) {
 		}
 	}
 }
+
+// In 4.4 a topic that one request names twice is not deleted, however it is named.
+func TestTopicsNamedTwiceForDeletion(t *testing.T) {
+	n := start(t, newStore(t), func(o *Options) { o.Settings.RefuseUnknownReplicas = true })
+	n.mustCreate("a:1")
+	name, id := "a", n.server.mu.ids["a"]
+	for _, wanted := range [][]kmsg.DeleteTopicsRequestTopic{
+		{{Topic: &name}, {Topic: &name}}, {{TopicID: id}, {TopicID: id}}, {{Topic: &name}, {TopicID: id}}, {{TopicID: id}, {Topic: &name}},
+	} {
+		r := kmsg.NewPtrDeleteTopicsRequest()
+		r.Version, r.TimeoutMillis, r.Topics = 6, 30000, wanted
+		for _, got := range ask(n.DeleteTopics, r).Topics {
+			if got.ErrorCode != kerr.InvalidRequest.Code {
+				t.Errorf("%+v: error %d", wanted, got.ErrorCode)
+			}
+		}
+	}
+	if resp := n.delete("a"); resp.Topics[0].ErrorCode != 0 {
+		t.Errorf("named once: %+v", resp.Topics)
+	}
+}

@@ -51,12 +51,12 @@ func (m *Machine) deleteTopics(r *kmsg.DeleteTopicsRequest, permit Permit, done 
 	}
 	var twice map[string]bool
 	if m.o.Settings.RefuseUnknownReplicas {
-		twice = duplicates(wanted, nameOrID)
+		twice = duplicates(wanted, m.nameOrID)
 	}
 	var marks []*mark
 	for i := range wanted {
 		t, err := m.toDelete(r.Version, &wanted[i])
-		if twice[nameOrID(&wanted[i])] {
+		if twice[m.nameOrID(&wanted[i])] {
 			err = errcode.New(kerr.InvalidRequest, "Duplicate topic name or id.")
 		}
 		if err == nil {
@@ -79,10 +79,13 @@ func (m *Machine) deleteTopics(r *kmsg.DeleteTopicsRequest, permit Permit, done 
 	m.markTopics(marks)
 }
 
-// nameOrID is how an entry of DeleteTopics says which topic it means.
-func nameOrID(w *kmsg.DeleteTopicsRequestTopic) string {
+// nameOrID is the topic that an entry of DeleteTopics means, however it says so.
+func (m *Machine) nameOrID(w *kmsg.DeleteTopicsRequestTopic) string {
 	if w.Topic != nil {
 		return *w.Topic
+	}
+	if t := m.reign.ids[w.TopicID]; t != nil {
+		return t.name
 	}
 	return string(w.TopicID[:])
 }

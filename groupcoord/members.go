@@ -65,10 +65,10 @@ func (m *machine) join(ev *join, out *runtime.Out) {
 func (c *Coordinator) SyncGroup(_ Caller, r *kmsg.SyncGroupRequest, reply func(kmsg.Response)) {
 	ev := &sync{group.Sync{Request: r, Reply: reply}}
 	switch {
-	case r.Group == "":
-		ev.Refuse(errInvalidGroup)
 	case r.Version >= 5 && (r.ProtocolType == nil || r.Protocol == nil):
 		ev.Refuse(group.ErrInconsistent)
+	case r.Group == "":
+		ev.Refuse(errInvalidGroup)
 	default:
 		for i := range r.GroupAssignment {
 			r.GroupAssignment[i].MemberAssignment = append([]byte{}, r.GroupAssignment[i].MemberAssignment...)

@@ -94,7 +94,7 @@ func serveDescribeGroups(s *Services, c *Call, request kmsg.Request) {
 		for i := range groups {
 			groups[i].AuthorizedOperations = notAsked
 			if r.IncludeAuthorizedOperations && groups[i].ErrorCode == 0 {
-				groups[i].AuthorizedOperations = allOperations(kmsg.ACLResourceTypeGroup)
+				groups[i].AuthorizedOperations = s.allGroupOperations()
 			}
 		}
 		c.Reply(response)
@@ -158,7 +158,7 @@ func serveConsumerGroupDescribe(s *Services, c *Call, request kmsg.Request) {
 		for i := range groups {
 			groups[i].AuthorizedOperations = notAsked
 			if r.IncludeAuthorizedOperations && groups[i].ErrorCode == 0 {
-				groups[i].AuthorizedOperations = allOperations(kmsg.ACLResourceTypeGroup)
+				groups[i].AuthorizedOperations = s.allGroupOperations()
 			}
 		}
 		c.Reply(response)

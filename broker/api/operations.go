@@ -18,6 +18,18 @@ var operationsOn = map[kmsg.ACLResourceType][]kmsg.ACLOperation{
 	},
 }
 
+// groupsAbove39 are operations that groups have since they have configurations, which they have not on ZooKeeper.
+const groupsAbove39 = 1<<kmsg.ACLOperationDescribeConfigs | 1<<kmsg.ACLOperationAlterConfigs
+
+// allGroupOperations is allOperations for a group.
+func (s *Services) allGroupOperations() int32 {
+	bits := allOperations(kmsg.ACLResourceTypeGroup)
+	if !s.Embedded {
+		bits &^= groupsAbove39
+	}
+	return bits
+}
+
 // allOperations is the bit set (KIP-430) of everything that can be done to a resource: without an authorizer everybody
 // may do everything.
 func allOperations(resource kmsg.ACLResourceType) int32 {

@@ -69,12 +69,14 @@ func AlterQuotas(s *Snapshot, address bool, old map[string]string, changes []Quo
 	}
 	for _, c := range changes {
 		k := table.byName[c.Key]
+		if c.Remove { // Kafka does not mind if there cannot be such a quota
+			if k != nil {
+				delete(next, c.Key)
+			}
+			continue
+		}
 		if k == nil {
 			return nil, errcode.Newf(kerr.InvalidRequest, "Invalid configuration key %s", c.Key)
-		}
-		if c.Remove {
-			delete(next, c.Key)
-			continue
 		}
 		written, err := k.quota(s, c.Value)
 		if err != nil {

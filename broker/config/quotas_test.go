@@ -27,6 +27,8 @@ func TestAlterQuotas(t *testing.T) {
 			want: map[string]string{"connection_creation_rate": "10"}},
 		{name: "removed, credentials stay", s: onZooKeeper, old: map[string]string{"SCRAM-SHA-256": "salt=x", "producer_byte_rate": "1"},
 			changes: []QuotaChange{{Key: "producer_byte_rate", Remove: true}}, want: map[string]string{"SCRAM-SHA-256": "salt=x"}},
+		{name: "never there", s: embedded, old: map[string]string{"SCRAM-SHA-256": "salt=x"},
+			changes: []QuotaChange{{Key: "bogus", Remove: true}, {Key: "SCRAM-SHA-256", Remove: true}}, want: map[string]string{"SCRAM-SHA-256": "salt=x"}},
 		{name: "not there", s: embedded, changes: []QuotaChange{{Key: "producer_byte_rate", Remove: true}}, want: map[string]string{}},
 		{name: "all there are", s: embedded, changes: []QuotaChange{{Key: "producer_byte_rate", Value: math.MaxInt64}},
 			want: map[string]string{"producer_byte_rate": "9223372036854775807"}},
