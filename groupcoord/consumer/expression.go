@@ -42,7 +42,7 @@ func (t *turn) express() error {
 	case now == "":
 		t.expressed = expressionKnown
 	case t.g.users(now) == 0:
-		if _, err := regexp.Compile(now); err != nil {
+		if _, err := whole(now); err != nil {
 			return errBadExpression(now, err)
 		}
 	case t.g.expressions[now] != nil:
@@ -141,9 +141,19 @@ func (g *Group) Resolve(e *Env, out *runtime.Out) {
 	}
 }
 
+// whole compiles an expression that names must match from their first to their last character. It is read before anything is put
+// around it: a quotation that it leaves open (\Q) ends with it.
+func whole(re string) (*regexp.Regexp, error) {
+	parsed, err := syntax.Parse(re, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	return regexp.Compile(`\A(?:` + parsed.String() + `)\z`)
+}
+
 // matching returns the topics that an expression matches as a whole, in order.
 func matching(e *Env, group, re string, names []string) []string {
-	compiled, err := regexp.Compile(`\A(?:` + re + `)\z`)
+	compiled, err := whole(re)
 	if err != nil {
 		e.Log.Error("a regular expression that a group subscribes to cannot be read and matches nothing",
 			zap.String("group", group), zap.String("regex", re), zap.Error(err))
