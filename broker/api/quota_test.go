@@ -141,6 +141,28 @@ func TestRequestQuota(t *testing.T) {
 	})
 }
 
+// TestSilentProduceIsExempt: what asks for no answer is not charged for the handlers' time. Case P2.
+func TestSilentProduceIsExempt(t *testing.T) {
+	for acks, exempt := range map[int16]bool{0: true, 1: false} {
+		inQuotas(t, map[quota.Kind]float64{quota.Request: 1}, func(t *testing.T, p *plane) {
+			p.services.Clock = slowClock{clock.System}
+			c := p.client()
+			set := records(t, record.BatchOptions{}, "v", 1)
+			for range 10 {
+				c.send(produceOf(9, acks, to{"t", 0, set}))
+				if acks != 0 {
+					answerTo[*kmsg.ProduceResponse](c, produceOf(9, acks))
+				}
+			}
+			list := kmsg.NewPtrListOffsetsRequest()
+			list.Version, list.ReplicaID = 5, -1
+			if wait := ask[*kmsg.ListOffsetsResponse](c, list).ThrottleMillis; (wait == 0) != exempt {
+				t.Errorf("after ten times acks=%d the client is throttled for %d ms", acks, wait)
+			}
+		})
+	}
+}
+
 func TestQuotaEntities(t *testing.T) {
 	name := func(s string) *string { return &s }
 	for _, c := range []struct {

@@ -93,8 +93,9 @@ func (d *differs) Error() string {
 
 // TestA1AlterConfigs: AlterConfigs replaces, IncrementalAlterConfigs changes; a value that was set is dynamic even if it is
 // the default.
-func TestA1AlterConfigs(t *testing.T) {
-	b := harness.Shared(t)
+func TestA1AlterConfigs(t *testing.T) { everywhere(t, a1AlterConfigs) }
+
+func a1AlterConfigs(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	topic := topic(t, b, 1, "retention.ms", "1", "max.message.bytes", "2000")
 	p := kmsg.StringPtr
@@ -102,9 +103,15 @@ func TestA1AlterConfigs(t *testing.T) {
 
 	wantCode(t, "validate only", replaceAll(t, c, topic, true, p("retention.ms"), p("5")), nil)
 	wantCode(t, "incremental, validate only", alter(t, c, topic, true, alteration{"retention.ms", kmsg.IncrementalAlterConfigOpSet, p("7")}), nil)
+	wantCode(t, "another, to see that all before it are done", alter(t, c, topic, false, alteration{"segment.ms", kmsg.IncrementalAlterConfigOpSet, p("3000")}), nil)
+	awaitSetting(t, c, topic, "segment.ms", setting{"3000", kmsg.ConfigSourceDynamicTopicConfig})
+	if got := settings(t, c, topic); got["retention.ms"].value != "1" || got["max.message.bytes"].value != "2000" {
+		t.Errorf("validating changed retention.ms to %v, max.message.bytes to %v", got["retention.ms"], got["max.message.bytes"])
+	}
 	wantCode(t, "replace", replaceAll(t, c, topic, false, p("retention.ms"), p("5")), nil)
 	awaitSetting(t, c, topic, "retention.ms", setting{"5", kmsg.ConfigSourceDynamicTopicConfig})
 	awaitSetting(t, c, topic, "max.message.bytes", setting{"1048588", kmsg.ConfigSourceDefaultConfig})
+	awaitSetting(t, c, topic, "segment.ms", setting{"604800000", kmsg.ConfigSourceDefaultConfig})
 
 	awaitSetting(t, c, topic, "cleanup.policy", setting{"delete", kmsg.ConfigSourceDefaultConfig})
 	set := func(key, value string) alteration { return alteration{key, kmsg.IncrementalAlterConfigOpSet, p(value)} }
@@ -124,6 +131,8 @@ func TestA1AlterConfigs(t *testing.T) {
 	wantCode(t, "set null", alter(t, c, topic, false, alteration{"retention.ms", kmsg.IncrementalAlterConfigOpSet, nil}), kerr.InvalidRequest)
 	wantCode(t, "replace with null", replaceAll(t, c, topic, false, p("retention.ms"), nil), kerr.InvalidRequest)
 	wantCode(t, "the same key twice", alter(t, c, topic, false, set("retention.ms", "1"), set("retention.ms", "2")), kerr.InvalidRequest)
+	wantCode(t, "replace with the same key twice",
+		replaceAll(t, c, topic, false, p("retention.ms"), p("1"), p("retention.ms"), p("2")), kerr.InvalidRequest)
 	wantCode(t, "append to a number", alter(t, c, topic, false, alteration{"retention.ms", kmsg.IncrementalAlterConfigOpAppend, p("1")}), kerr.InvalidConfig)
 	wantCode(t, "an unknown topic", alter(t, c, name(t), false, set("retention.ms", "1")), kerr.UnknownTopicOrPartition)
 	awaitSetting(t, c, topic, "retention.ms", setting{"5", kmsg.ConfigSourceDynamicTopicConfig})
@@ -144,8 +153,9 @@ func metadata(t testing.TB, c *raw.Conn, version int16, create bool, topics []st
 }
 
 // TestA3AutoCreation: asking creates a topic only where it may.
-func TestA3AutoCreation(t *testing.T) {
-	b := harness.Shared(t)
+func TestA3AutoCreation(t *testing.T) { everywhere(t, a3AutoCreation) }
+
+func a3AutoCreation(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	known := func() map[string]bool {
 		names := map[string]bool{}
@@ -164,10 +174,13 @@ func TestA3AutoCreation(t *testing.T) {
 	}
 	wantCode(t, "a bad name", metadata(t, c, 4, true, []string{"a b"})[0].ErrorCode, kerr.InvalidTopicException)
 
-	// 5 from an active controller that is a broker, 3 from a broker that asks it.
-	first := metadata(t, c, 4, true, []string{fresh})[0].ErrorCode
-	if first != kerr.LeaderNotAvailable.Code && (first != kerr.UnknownTopicOrPartition.Code || b.Kind == harness.Kafka39) {
-		t.Errorf("the first time: %v, want LEADER_NOT_AVAILABLE", kerr.ErrorForCode(first))
+	// 5 from an active controller that is a broker, 3 from a broker that asks it, which in KRaft each does.
+	for _, topic := range []string{fresh, old} {
+		version := map[string]int16{fresh: 4, old: 1}[topic]
+		first := metadata(t, c, version, true, []string{topic})[0].ErrorCode
+		if first != kerr.LeaderNotAvailable.Code && (first != kerr.UnknownTopicOrPartition.Code || b.Kind != harness.Kafka44) {
+			t.Errorf("v%d, the first time: %v, want LEADER_NOT_AVAILABLE", version, kerr.ErrorForCode(first))
+		}
 	}
 	for version, topic := range map[int16]string{4: fresh, 1: old} {
 		harness.Eventually(t, 30*time.Second, func() error {

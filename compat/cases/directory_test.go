@@ -3,13 +3,19 @@ package cases
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/gregor-broker/gregor/compat/harness"
+	"github.com/gregor-broker/gregor/compat/raw"
 )
 
 // snapshot returns the content of every file below a folder, save the lock that a try to start may touch.
@@ -71,7 +77,7 @@ func TestC4MismatchedDirectories(t *testing.T) {
 	base := t.TempDir()
 	one, two := filepath.Join(base, "one"), filepath.Join(base, "two")
 	options := harness.Options{Dir: base, Props: map[string]string{"log.dirs": one + "," + two, "broker.id": "0"}}
-	b := harness.Start(t, options)
+	b := start(t, options)
 	topic(t, b, 2)
 	b.Stop()
 
@@ -125,8 +131,52 @@ func TestC4MismatchedDirectories(t *testing.T) {
 	}
 }
 
+// TestC4EmptiedZooKeeper: a broker whose ZooKeeper was made anew belongs to another cluster now. It refuses to start and changes
+// nothing, and with the ZooKeeper of before it has its topic again.
+func TestC4EmptiedZooKeeper(t *testing.T) {
+	harness.NeedCluster(t)
+	former, anew := harness.StartEnsemble(t, nil), harness.StartEnsemble(t, nil)
+	dir := t.TempDir()
+	with := func(e *harness.Ensemble) harness.Options {
+		return harness.Options{Dir: dir, Props: map[string]string{"zookeeper.connect": e.Addr, "zookeeper.connection.timeout.ms": "30000", "broker.id": "0"}}
+	}
+	b := start(t, with(former))
+	kept := topic(t, b, 1)
+	mustProduce(t, raw.Dial(t, b.Addr), kept, raw.NewBatch(now(), "v").Encode())
+	b.Stop()
+	data := b.DataDir()
+	id, before := metaProperties(t, data)["cluster.id"], snapshot(t, data)
+
+	refused, code, err := harness.TryStart(t, with(anew))
+	if err == nil {
+		t.Fatalf("it started: %s", refused.Log())
+	}
+	if code == 0 {
+		t.Error("it ended with exit code 0")
+	}
+	words := []string{id, "meta.properties"}
+	if b.Kind == harness.Gregor {
+		words = append(words, filepath.Join(data, "meta.properties"), "to start over with an empty broker, choose an empty log directory")
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("the refusal does not name %q:\n%v", word, err)
+		}
+	}
+	if after := snapshot(t, data); !maps.Equal(after, before) {
+		t.Errorf("files were changed: %q, before %q", slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
+	}
+	b = start(t, with(former))
+	harness.Eventually(t, time.Minute, func() error { // it serves before it has been told what
+		return kerr.ErrorForCode(fetchFrom(t, raw.Dial(t, b.Addr), fetchVersion, kept, 0).ErrorCode)
+	})
+	if n := len(stored(t, raw.Dial(t, b.Addr), kept, 0)); n != 1 {
+		t.Errorf("%d batches, want 1", n)
+	}
+}
+
 // withZooKeeper adds the address of the ensemble that the broker used, where it has one, so that another start joins it.
-func withZooKeeper(props map[string]string, b *harness.Broker) map[string]string {
+func withZooKeeper(props map[string]string, b *server) map[string]string {
 	if b.Kind != harness.Kafka39 {
 		return props
 	}

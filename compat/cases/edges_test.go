@@ -18,8 +18,9 @@ import (
 
 // TestMetadataOrder: known topics come before unknown names, each once; ids that are not
 // known come first, and beside ids names count for nothing.
-func TestMetadataOrder(t *testing.T) {
-	b := harness.Shared(t)
+func TestMetadataOrder(t *testing.T) { everywhere(t, metadataOrder) }
+
+func metadataOrder(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	known := topic(t, b, 1)
 	ask := func(topics ...kmsg.MetadataRequestTopic) (said []string, ids map[string][16]byte) {
@@ -49,8 +50,9 @@ func TestMetadataOrder(t *testing.T) {
 }
 
 // TestFetchOrder: what is refused unread comes last, with an empty list of aborted transactions.
-func TestFetchOrder(t *testing.T) {
-	b := harness.Shared(t)
+func TestFetchOrder(t *testing.T) { everywhere(t, fetchOrder) }
+
+func fetchOrder(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	known := topic(t, b, 2)
 	r := fetchRequest(fetchVersion, known, 1<<20, 1<<20, at{1, 0}, at{9, 0}, at{0, 77})
@@ -71,8 +73,9 @@ func TestFetchOrder(t *testing.T) {
 
 // TestUnsendableSets: what the version of the request does not allow is refused without the log start offset, and, as
 // everything, only where there is a topic.
-func TestUnsendableSets(t *testing.T) {
-	b := harness.Shared(t)
+func TestUnsendableSets(t *testing.T) { everywhere(t, unsendableSets) }
+
+func unsendableSets(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	known := topic(t, b, 1)
 	batch := func() []byte { return raw.NewBatch(now(), "v").Encode() }
@@ -98,8 +101,9 @@ func TestUnsendableSets(t *testing.T) {
 }
 
 // TestIsolationLevels: there are two.
-func TestIsolationLevels(t *testing.T) {
-	b := harness.Shared(t)
+func TestIsolationLevels(t *testing.T) { everywhere(t, isolationLevels) }
+
+func isolationLevels(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	known := topic(t, b, 1)
 	for _, level := range []int8{-1, 2} {
@@ -118,8 +122,9 @@ func TestIsolationLevels(t *testing.T) {
 }
 
 // TestTimeIsOver: what 4.4 does not even begin, and 3.9 does and says that it took too long.
-func TestTimeIsOver(t *testing.T) {
-	b := harness.Shared(t)
+func TestTimeIsOver(t *testing.T) { everywhere(t, timeIsOver) }
+
+func timeIsOver(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	known, other, late := topic(t, b, 1), topic(t, b, 1), name(t)
 	create := raw.With(kmsg.NewPtrCreateTopicsRequest(), 5)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -15,8 +16,9 @@ import (
 
 // TestF1OneBigBatch: from v3 on the first partition that has something returns its whole first batch above every limit, the
 // others nothing.
-func TestF1OneBigBatch(t *testing.T) {
-	b := harness.Shared(t)
+func TestF1OneBigBatch(t *testing.T) { everywhere(t, f1OneBigBatch) }
+
+func f1OneBigBatch(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	topic := topic(t, b, 2)
 	big := raw.NewBatch(now(), strings.Repeat("x", 600_000)).Encode()
@@ -57,10 +59,11 @@ func TestF1OneBigBatch(t *testing.T) {
 	}
 }
 
-// TestF1HardLimits: up to v2 the limits are hard. Where the first message does not fit there is nothing at all, or the part
-// of a message, by which the client sees that its limit is too small; never a whole message above the limit.
-func TestF1HardLimits(t *testing.T) {
-	b := harness.Shared(t)
+// TestF1HardLimits: up to v2 the limits are hard. Where the first batch does not fit there is nothing at all, as from Kafka 3.9, although
+// the high watermark says that there is more: by that the client sees that its limit is too small.
+func TestF1HardLimits(t *testing.T) { everywhere(t, f1HardLimits) }
+
+func f1HardLimits(t *testing.T, b *server) {
 	only(t, b, legacy, harness.Gregor, harness.Kafka39)
 	c := raw.Dial(t, b.Addr)
 	topic := topic(t, b, 1)
@@ -71,16 +74,16 @@ func TestF1HardLimits(t *testing.T) {
 			offset  int64
 			limit   int32
 			message bool
-		}{{0, 1, false}, {0, 5000, false}, {1, 1, false}, {1, 1000, true}, {0, 1_000_000, true}} {
+		}{{0, 1, false}, {0, 5000, false}, {1, 1, false}, {1, 72, false}, {1, 73, true}, {1, 1000, true}, {0, 1_000_000, true}} {
 			answer := raw.Do[*kmsg.FetchResponse](c, fetchRequest(version, topic, 0, test.limit, at{0, test.offset}))
 			p := answer.Topics[0].Partitions[0]
-			entries, left, err := raw.Entries(p.RecordBatches)
+			entries, _, err := raw.Entries(p.RecordBatches)
 			if p.ErrorCode != 0 || p.HighWatermark != 2 || err != nil {
 				t.Errorf("v%d, %+v: error %d, high watermark %d, %v", version, test, p.ErrorCode, p.HighWatermark, err)
 			}
 			if !test.message {
-				if len(entries) > 0 || len(left) > int(test.limit) {
-					t.Errorf("v%d, %+v: %d messages and %d bytes more", version, test, len(entries), len(left))
+				if len(p.RecordBatches) > 0 {
+					t.Errorf("v%d, %+v: %d bytes, want none", version, test, len(p.RecordBatches))
 				}
 				continue
 			}
@@ -97,8 +100,9 @@ func TestF1HardLimits(t *testing.T) {
 
 // TestF3OffsetsByTime: the first record at or after a timestamp, with the epoch of its batch; -1 and no error when there
 // is none.
-func TestF3OffsetsByTime(t *testing.T) {
-	b := harness.Shared(t)
+func TestF3OffsetsByTime(t *testing.T) { everywhere(t, f3OffsetsByTime) }
+
+func f3OffsetsByTime(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	topic := topic(t, b, 1)
 
@@ -146,18 +150,24 @@ func TestF3OffsetsByTime(t *testing.T) {
 }
 
 // TestF3OffsetsBySegment: v0 answers segment base offsets and the log end, falling.
-func TestF3OffsetsBySegment(t *testing.T) {
-	b := harness.Shared(t)
+func TestF3OffsetsBySegment(t *testing.T) { everywhere(t, f3OffsetsBySegment) }
+
+func f3OffsetsBySegment(t *testing.T, b *server) {
 	only(t, b, legacy, harness.Gregor, harness.Kafka39)
 	c := raw.Dial(t, b.Addr)
 	topic := topic(t, b, 1, "segment.bytes", "1048576") // 4.4's least
-	for range 3 {                                       // a segment each
+	var afterFirst int64
+	for i := range 3 { // a segment each
 		mustProduce(t, c, topic, raw.NewBatch(now(), strings.Repeat("x", 700_000)).Encode())
+		if i == 0 {
+			afterFirst = now()
+			harness.Elapse(t, 50*time.Millisecond) // more than files' times are apart at least
+		}
 	}
 	for _, test := range []struct {
 		time int64
 		want []int64
-	}{{now() + 60_000, []int64{3, 2, 1, 0}}, {-1, []int64{3, 2, 1, 0}}, {-2, []int64{0}}, {5, []int64{}}} {
+	}{{now() + 60_000, []int64{3, 2, 1, 0}}, {-1, []int64{3, 2, 1, 0}}, {-2, []int64{0}}, {afterFirst, []int64{0}}, {5, []int64{}}} {
 		p := listOffsets(t, c, 0, topic, 0, test.time)[0]
 		if p.ErrorCode != 0 || fmt.Sprint(p.OldStyleOffsets) != fmt.Sprint(test.want) {
 			t.Errorf("v0 at %d: error %d, %v; want %v", test.time, p.ErrorCode, p.OldStyleOffsets, test.want)
@@ -167,8 +177,9 @@ func TestF3OffsetsBySegment(t *testing.T) {
 
 // TestF5ZstdForOldClients: 3.9 refuses old fetches of a topic that is set to zstd, by its setting alone; elsewhere, and
 // with 4.4 everywhere, zstd passes through where nothing must be converted.
-func TestF5ZstdForOldClients(t *testing.T) {
-	b := harness.Shared(t)
+func TestF5ZstdForOldClients(t *testing.T) { everywhere(t, f5ZstdForOldClients) }
+
+func f5ZstdForOldClients(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	set := topic(t, b, 1, "compression.type", "zstd")
 	free := topic(t, b, 1, "compression.type", "producer")

@@ -59,8 +59,9 @@ func joinWithID(t testing.TB, c *raw.Conn, group string, protocols ...string) *k
 }
 
 // TestG1MemberIDRequired: the first join of v4 and later only hands out an id, which expires unless it is used.
-func TestG1MemberIDRequired(t *testing.T) {
-	b := harness.Shared(t)
+func TestG1MemberIDRequired(t *testing.T) { everywhere(t, g1MemberIDRequired) }
+
+func g1MemberIDRequired(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	group := name(t)
 	ready(t, c, group)
@@ -86,8 +87,9 @@ func heartbeat(group, member string, generation int32) *kmsg.HeartbeatRequest {
 }
 
 // TestG1Joins: who joins at once and who is refused.
-func TestG1Joins(t *testing.T) {
-	b := harness.Shared(t)
+func TestG1Joins(t *testing.T) { everywhere(t, g1Joins) }
+
+func g1Joins(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	ready(t, c, name(t))
 
@@ -124,12 +126,21 @@ func TestG1Joins(t *testing.T) {
 	})
 	t.Run("protocols", func(t *testing.T) {
 		group := name(t)
-		joinWithID(t, c, group, "range")
+		member := joinWithID(t, c, group, "range")
+		if d := describe(t, c, group); d.State != "CompletingRebalance" || len(d.Members) != 1 {
+			t.Errorf("the group is %s with %d members", d.State, len(d.Members))
+		}
 		answer := raw.Do[*kmsg.JoinGroupResponse](c, joinRequest(5, group, "", 6000, "sticky"))
 		wantCode(t, "no common protocol", answer.ErrorCode, kerr.InconsistentGroupProtocol)
 		r := joinRequest(5, group, "", 6000, "range")
 		r.ProtocolType = "connect"
 		wantCode(t, "another protocol type", raw.Do[*kmsg.JoinGroupResponse](c, r).ErrorCode, kerr.InconsistentGroupProtocol)
+		newcomer := raw.Do[*kmsg.JoinGroupResponse](c, joinRequest(5, group, "", 6000, "range"))
+		wantCode(t, "a newcomer's first join", newcomer.ErrorCode, kerr.MemberIDRequired)
+		if d := describe(t, c, group); d.State != "CompletingRebalance" || len(d.Members) != 1 {
+			t.Errorf("after a newcomer's first join the group is %s with %d members", d.State, len(d.Members))
+		}
+		wantCode(t, "the member's heartbeat then", raw.Do[*kmsg.HeartbeatResponse](c, heartbeat(group, member.MemberID, member.Generation)).ErrorCode, nil)
 		wantCode(t, "no protocol", raw.Do[*kmsg.JoinGroupResponse](c, joinRequest(5, name(t), "", 6000)).ErrorCode, kerr.InconsistentGroupProtocol)
 	})
 	t.Run("empty group id", func(t *testing.T) {
@@ -163,8 +174,9 @@ func commit(t testing.TB, c *raw.Conn, r *kmsg.OffsetCommitRequest) []kmsg.Offse
 }
 
 // TestG3Commits: who may commit what, when.
-func TestG3Commits(t *testing.T) {
-	b := harness.Shared(t)
+func TestG3Commits(t *testing.T) { everywhere(t, g3Commits) }
+
+func g3Commits(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	topic := topic(t, b, 1)
 	group := name(t)

@@ -16,6 +16,33 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
+// server is a broker and whose answers are the right ones for it: its own, if it is a Kafka.
+type server struct {
+	*harness.Broker
+	Kind harness.Kind // Gregor for what it does alone; Kafka39 also for gregor on ZooKeeper
+}
+
+// start starts a broker for one test.
+func start(t testing.TB, o harness.Options) *server {
+	t.Helper()
+	b := harness.Start(t, o)
+	return &server{b, b.Kind}
+}
+
+// everywhere runs a case on the broker under test and, if that is gregor, on one in a ZooKeeper cluster, whose standard is Kafka 3.9.
+func everywhere(t *testing.T, run func(*testing.T, *server)) {
+	t.Run("alone", func(t *testing.T) {
+		b := harness.Shared(t)
+		run(t, &server{b, b.Kind})
+	})
+	if harness.Peer() != harness.Gregor {
+		return
+	}
+	t.Run("zookeeper", func(t *testing.T) {
+		run(t, &server{harness.SharedOnZooKeeper(t), harness.Kafka39})
+	})
+}
+
 // Versions that name topics and that both Kafka 3.9 and 4.4 serve; the cases use them unless they are about a version.
 const (
 	produceVersion = 9
@@ -32,15 +59,15 @@ func name(t testing.TB) string {
 }
 
 // topic creates a topic and returns its name.
-func topic(t testing.TB, b *harness.Broker, partitions int, configs ...string) string {
+func topic(t testing.TB, b *server, partitions int, configs ...string) string {
 	t.Helper()
 	n := name(t)
-	harness.CreateTopic(t, b, n, partitions, configs...)
+	harness.CreateTopic(t, b.Broker, n, partitions, configs...)
 	return n
 }
 
 // only skips the test on brokers that do not know what it is about.
-func only(t testing.TB, b *harness.Broker, why string, kinds ...harness.Kind) {
+func only(t testing.TB, b *server, why string, kinds ...harness.Kind) {
 	t.Helper()
 	for _, kind := range kinds {
 		if b.Kind == kind {

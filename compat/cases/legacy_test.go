@@ -24,8 +24,9 @@ func messages(magic, codec int8, timestamp int64) []byte {
 }
 
 // TestLegacyProduce: message sets of the formats v0 and v1, in Produce v0 to v2, are stored as one batch of v2.
-func TestLegacyProduce(t *testing.T) {
-	b := harness.Shared(t)
+func TestLegacyProduce(t *testing.T) { everywhere(t, legacyProduce) }
+
+func legacyProduce(t *testing.T, b *server) {
 	only(t, b, legacy, harness.Gregor, harness.Kafka39)
 	c := raw.Dial(t, b.Addr)
 	for _, version := range []int16{0, 1, 2} {
@@ -109,8 +110,9 @@ func checkConverted(t *testing.T, c *raw.Conn, version int16, topic string) {
 }
 
 // TestLegacyRefusals: what Kafka refuses of old message sets.
-func TestLegacyRefusals(t *testing.T) {
-	b := harness.Shared(t)
+func TestLegacyRefusals(t *testing.T) { everywhere(t, legacyRefusals) }
+
+func legacyRefusals(t *testing.T, b *server) {
 	only(t, b, legacy, harness.Gregor, harness.Kafka39)
 	c := raw.Dial(t, b.Addr)
 	topic1, compacted := topic(t, b, 1), topic(t, b, 1, "cleanup.policy", "compact")
@@ -128,8 +130,9 @@ func TestLegacyRefusals(t *testing.T) {
 }
 
 // TestRefusals: what is refused of batches of format v2.
-func TestRefusals(t *testing.T) {
-	b := harness.Shared(t)
+func TestRefusals(t *testing.T) { everywhere(t, refusals) }
+
+func refusals(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	topic1, compacted := topic(t, b, 1), topic(t, b, 1, "cleanup.policy", "compact")
 	batch := func() []byte { return raw.NewBatch(now(), "v").Encode() }

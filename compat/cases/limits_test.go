@@ -37,7 +37,7 @@ func memory(t testing.TB, pid int) int64 {
 // TestClaimsCostNothing: connections that claim large requests and send a byte of them cost no memory for what they
 // claim, and hold up nobody.
 func TestClaimsCostNothing(t *testing.T) {
-	b := harness.Start(t, harness.Options{})
+	b := start(t, harness.Options{})
 	if b.Kind != harness.Gregor {
 		t.Skip("Kafka allocates what is claimed; 4.4.0 was driven out of its heap by this")
 	}
@@ -62,7 +62,7 @@ func TestClaimsCostNothing(t *testing.T) {
 
 // TestInflatingBatch: a small batch that inflates to gigabytes is refused or stored, but never held in memory.
 func TestInflatingBatch(t *testing.T) {
-	b := harness.Start(t, harness.Options{})
+	b := start(t, harness.Options{})
 	if b.Kind != harness.Gregor {
 		t.Skip("Kafka may take a lot of memory for it")
 	}
@@ -86,7 +86,7 @@ func TestListeners(t *testing.T) {
 	if harness.Peer() != harness.Gregor {
 		t.Skip("port 0 and the ready file are gregor's")
 	}
-	b := harness.Start(t, harness.Options{Props: map[string]string{
+	b := start(t, harness.Options{Props: map[string]string{
 		"listeners":                      "PLAINTEXT://127.0.0.1:0,OUTSIDE://0.0.0.0:0",
 		"advertised.listeners":           "PLAINTEXT://127.0.0.1:0,OUTSIDE://broker.example:19092",
 		"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT",
@@ -121,7 +121,7 @@ func TestAddressOfTheConnection(t *testing.T) {
 	if harness.Peer() != harness.Gregor {
 		t.Skip("Kafka tells its host's name")
 	}
-	b := harness.Start(t, harness.Options{Props: map[string]string{"listeners": "PLAINTEXT://0.0.0.0:0", "offsets.topic.num.partitions": "1"}})
+	b := start(t, harness.Options{Props: map[string]string{"listeners": "PLAINTEXT://0.0.0.0:0", "offsets.topic.num.partitions": "1"}})
 	_, port, err := net.SplitHostPort(b.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -158,8 +158,9 @@ func TestAddressOfTheConnection(t *testing.T) {
 
 // TestLongStrings: Kafka reads no string of more than 32,767 bytes, also where its length could say more. Were one taken it would
 // be in answers to older clients and in records of the internal topics, where it cannot be written.
-func TestLongStrings(t *testing.T) {
-	b := harness.Shared(t)
+func TestLongStrings(t *testing.T) { everywhere(t, longStrings) }
+
+func longStrings(t *testing.T, b *server) {
 	topic := topic(t, b, 1)
 	long := strings.Repeat("s", 32_768)
 	commit := func(group string) *kmsg.OffsetCommitRequest {

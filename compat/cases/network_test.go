@@ -36,8 +36,9 @@ func apiVersions(t testing.TB, c *raw.Conn, version int16) map[int16][2]int16 {
 
 // TestN1ApiVersionsOfTheFuture: a version that the broker does not know is answered in the format of v0 with its own range,
 // and the connection stays usable.
-func TestN1ApiVersionsOfTheFuture(t *testing.T) {
-	b := harness.Shared(t)
+func TestN1ApiVersionsOfTheFuture(t *testing.T) { everywhere(t, n1ApiVersionsOfTheFuture) }
+
+func n1ApiVersionsOfTheFuture(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	// Version 99 with the header and body of v3: tags, name, version, tags.
 	c.Write(header(18, 99, 7, 0, 4, 'f', 'o', 'o', 2, '1', 0))
@@ -62,8 +63,9 @@ func TestN1ApiVersionsOfTheFuture(t *testing.T) {
 }
 
 // TestN3AdvertisedVersions: the ranges that clients decide by.
-func TestN3AdvertisedVersions(t *testing.T) {
-	b := harness.Shared(t)
+func TestN3AdvertisedVersions(t *testing.T) { everywhere(t, n3AdvertisedVersions) }
+
+func n3AdvertisedVersions(t *testing.T, b *server) {
 	got := apiVersions(t, raw.Dial(t, b.Addr), 3)
 	// The union of 3.9 and 4.4 for a broker alone.
 	want := map[harness.Kind]map[int16][2]int16{
@@ -88,8 +90,9 @@ func TestN3AdvertisedVersions(t *testing.T) {
 }
 
 // TestN3UnknownRequests: any other API in an unknown version, or an unknown key, closes the connection without an answer.
-func TestN3UnknownRequests(t *testing.T) {
-	b := harness.Shared(t)
+func TestN3UnknownRequests(t *testing.T) { everywhere(t, n3UnknownRequests) }
+
+func n3UnknownRequests(t *testing.T, b *server) {
 	for what, frame := range map[string][]byte{
 		"Metadata v99":              header(3, 99, 1, 0, 0, 0, 0),
 		"key 200":                   header(200, 0, 1),

@@ -16,8 +16,9 @@ import (
 
 // TestP1ResentBatches: of the last five batches of a producer a resent one is answered with its first offset and not stored
 // again; older ones and gaps are refused; sequences wrap.
-func TestP1ResentBatches(t *testing.T) {
-	b := harness.Shared(t)
+func TestP1ResentBatches(t *testing.T) { everywhere(t, p1ResentBatches) }
+
+func p1ResentBatches(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	topic := topic(t, b, 1)
 	pid := producerID(t, c)
@@ -55,8 +56,9 @@ func TestP1ResentBatches(t *testing.T) {
 
 // TestP2Acks: acks=0 gets no answer and leaves no hole in the order of answers; its only error is
 // a closed connection.
-func TestP2Acks(t *testing.T) {
-	b := harness.Shared(t)
+func TestP2Acks(t *testing.T) { everywhere(t, p2Acks) }
+
+func p2Acks(t *testing.T, b *server) {
 	topic := topic(t, b, 1)
 	batch := raw.NewBatch(now(), "v").Encode()
 	metadata := raw.With(kmsg.NewPtrMetadataRequest(), 9)
@@ -91,8 +93,9 @@ func TestP2Acks(t *testing.T) {
 }
 
 // TestP5LogAppendTime: the broker's time replaces the records', in the batch's header only.
-func TestP5LogAppendTime(t *testing.T) {
-	b := harness.Shared(t)
+func TestP5LogAppendTime(t *testing.T) { everywhere(t, p5LogAppendTime) }
+
+func p5LogAppendTime(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	topic := topic(t, b, 1, "message.timestamp.type", "LogAppendTime")
 	batch := raw.NewBatch(1000, "a", "b", "c").With(raw.Gzip)
@@ -124,6 +127,11 @@ func TestP5LogAppendTime(t *testing.T) {
 	marked.Attributes = 8
 	refused := produce(t, c, topic, marked.Encode())
 	wantCode(t, "a batch that says log append time itself", refused.ErrorCode, kerr.InvalidTimestamp)
+	if len(refused.ErrorRecords) != 1 || refused.ErrorRecords[0].RelativeOffset != 0 || refused.ErrorMessage == nil || *refused.ErrorMessage == "" {
+		t.Errorf("record errors %+v, message %v; want index 0 and words", refused.ErrorRecords, refused.ErrorMessage)
+	}
+	refused = produceVersioned(t, c, 7, topic, marked.Encode())
+	wantCode(t, "the same in a version without record errors", refused.ErrorCode, kerr.InvalidTimestamp)
 	if end := listOffset(t, c, topic, -1).Offset; end != 3 {
 		t.Errorf("the log ends at %d, not 3", end)
 	}
@@ -131,8 +139,9 @@ func TestP5LogAppendTime(t *testing.T) {
 
 // TestP5TimestampLimits: a record from the future beyond message.timestamp.after.max.ms is refused by its index, and
 // nothing of its batch is stored.
-func TestP5TimestampLimits(t *testing.T) {
-	b := harness.Shared(t)
+func TestP5TimestampLimits(t *testing.T) { everywhere(t, p5TimestampLimits) }
+
+func p5TimestampLimits(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	topic := topic(t, b, 1, "message.timestamp.after.max.ms", "1000")
 
@@ -164,8 +173,9 @@ func TestP5TimestampLimits(t *testing.T) {
 
 // TestP6LeaderNamedOnceItServes: a partition that Metadata gives a leader takes records at once, so that the first of several pipelined
 // idempotent batches is not refused alone.
-func TestP6LeaderNamedOnceItServes(t *testing.T) {
-	b := harness.Shared(t)
+func TestP6LeaderNamedOnceItServes(t *testing.T) { everywhere(t, p6LeaderNamedOnceItServes) }
+
+func p6LeaderNamedOnceItServes(t *testing.T, b *server) {
 	if b.Kind == harness.Kafka44 {
 		t.Skip("Kafka 4.4 has this fault")
 	}

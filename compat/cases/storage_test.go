@@ -24,7 +24,7 @@ func keyed(key string, values ...string) raw.Batch {
 // TestS1CompactionKeepsOffsets: compaction moves no offset, keeps an emptied batch that holds a producer's last sequence,
 // and a fetch inside a gap returns what comes after it.
 func TestS1CompactionKeepsOffsets(t *testing.T) {
-	b := harness.Start(t, harness.Options{Props: map[string]string{"log.cleaner.backoff.ms": "200"}})
+	b := start(t, harness.Options{Props: map[string]string{"log.cleaner.backoff.ms": "200"}})
 	c := raw.Dial(t, b.Addr)
 	topic := topic(t, b, 1, "cleanup.policy", "compact", "segment.ms", "100", "min.cleanable.dirty.ratio", "0.01",
 		"max.compaction.lag.ms", "1000")
@@ -92,7 +92,7 @@ func deleteRecords(t testing.TB, c *raw.Conn, topic string, partition int32, off
 
 // TestS3DeleteRecords: trimming raises the log start to the very offset, inside a batch if need be, and restarts keep it.
 func TestS3DeleteRecords(t *testing.T) {
-	b := harness.Start(t, harness.Options{})
+	b := start(t, harness.Options{})
 	c := raw.Dial(t, b.Addr)
 	topic1, compacted := topic(t, b, 1), topic(t, b, 1, "cleanup.policy", "compact")
 	five := func() []byte { return raw.NewBatch(now(), "a", "b", "c", "d", "e").Encode() }

@@ -23,8 +23,9 @@ var rewriteTransactions = flag.Bool("rewrite-transactions", false, "write what t
 // TestTransactionAnswers: the answers to requests about transactions, one after the other, and what the transactional id is then,
 // are Apache Kafka's. Cases T2 to T5. The scripts are testdata/transactions*.txt; a paragraph has a transactional id of its own, P0
 // is the first producer id that is told there.
-func TestTransactionAnswers(t *testing.T) {
-	b := harness.Shared(t)
+func TestTransactionAnswers(t *testing.T) { everywhere(t, transactionAnswers) }
+
+func transactionAnswers(t *testing.T, b *server) {
 	if b.Kind == harness.Kafka39 {
 		checkTransactions(t, b, "transactions", "transactions-3.9.2")
 		return
@@ -38,13 +39,13 @@ func TestTransactionAnswersOfTheFirstProtocol(t *testing.T) {
 	if harness.Peer() == harness.Kafka39 {
 		t.Skip("3.9 knows no other")
 	}
-	b := harness.Start(t, harness.Options{})
+	b := start(t, harness.Options{})
 	for _, level := range []int16{1, 0} {
 		r := kmsg.NewPtrUpdateFeaturesRequest()
 		f := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
 		f.Feature, f.MaxVersionLevel, f.UpgradeType = "transaction.version", level, 2
 		r.FeatureUpdates, r.TimeoutMillis = []kmsg.UpdateFeaturesRequestFeatureUpdate{f}, 60000
-		if a, err := r.RequestWith(harness.Context(t, time.Minute), harness.Client(t, b)); err != nil || a.ErrorCode != 0 {
+		if a, err := r.RequestWith(harness.Context(t, time.Minute), harness.Client(t, b.Broker)); err != nil || a.ErrorCode != 0 {
 			t.Fatal(a, err)
 		}
 		checkTransactions(t, b, "transactions", "transactions-3.9.2")
@@ -52,7 +53,7 @@ func TestTransactionAnswersOfTheFirstProtocol(t *testing.T) {
 }
 
 // checkTransactions plays a script and compares with what is expected.
-func checkTransactions(t *testing.T, b *harness.Broker, script, expected string) {
+func checkTransactions(t *testing.T, b *server, script, expected string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", script+".txt"))
 	if err != nil {
@@ -81,7 +82,7 @@ func checkTransactions(t *testing.T, b *harness.Broker, script, expected string)
 }
 
 // playTransactions returns the script with the answers in it.
-func playTransactions(t *testing.T, b *harness.Broker, text string) string {
+func playTransactions(t *testing.T, b *server, text string) string {
 	var out strings.Builder
 	s := &txnScript{t: t, conn: raw.Dial(t, b.Addr), topic: topic(t, b, 2)}
 	for line := range strings.Lines(text) {

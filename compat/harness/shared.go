@@ -50,3 +50,45 @@ func SharedWith(t testing.TB, props map[string]string) *Broker {
 	shared.broker = b
 	return b
 }
+
+// sharedOne is the cluster of one broker that the tests of one package use together.
+var sharedOne struct {
+	sync.Mutex
+	cluster *Cluster
+	err     error
+}
+
+// oneReplica is what a cluster of one broker needs to be told.
+var oneReplica = map[string]string{
+	"default.replication.factor":               "1",
+	"min.insync.replicas":                      "1",
+	"offsets.topic.replication.factor":         "1",
+	"transaction.state.log.replication.factor": "1",
+	"transaction.state.log.min.isr":            "1",
+}
+
+// SharedOnZooKeeper returns the only broker of a cluster on ZooKeeper, of kind Peer(), that all tests of the package use: each with
+// topics and groups of its own names. The test is skipped where the kind knows no ZooKeeper.
+func SharedOnZooKeeper(t testing.TB) *Broker {
+	t.Helper()
+	NeedCluster(t)
+	s := &sharedOne
+	s.Lock()
+	defer s.Unlock()
+	if s.cluster == nil && s.err == nil {
+		var dir string
+		if dir, s.err = os.MkdirTemp("", "gregor-compat-"); s.err == nil {
+			atEnd.add(func() { _ = os.RemoveAll(dir) })
+			s.cluster, s.err = newCluster(dir, ClusterOptions{Kinds: []Kind{Peer()}, Props: oneReplica})
+			atEnd.add(s.cluster.Close)
+		}
+	}
+	if s.err != nil {
+		t.Fatalf("the shared broker on ZooKeeper did not start: %v", s.err)
+	}
+	if s.cluster.Broker(1).process.ended() {
+		s.cluster.logTails(t)
+		t.Fatal("the shared broker on ZooKeeper has ended")
+	}
+	return s.cluster.Broker(1)
+}

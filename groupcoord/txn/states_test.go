@@ -146,3 +146,20 @@ func markersOf(w *world) string {
 	}
 	return fmt.Sprintf(" · %q", list)
 }
+
+// TestAddedAgainWritesNothing: partitions that are in the transaction are added again without a write; a further one takes one. Case T5.
+func TestAddedAgainWritesNothing(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		ongoing(w, false)
+		before := len(w.values("x"))
+		w.must("add again", w.joins("x", 1000, 0, false, 0, 1), "ok")
+		w.must("add one again", w.joins("x", 1000, 0, false, 1), "ok")
+		if n := len(w.values("x")); n != before {
+			t.Errorf("what was there already took %d writes", n-before)
+		}
+		w.must("add another", w.joins("x", 1000, 0, false, 1, 2), "ok")
+		if n := len(w.values("x")); n != before+1 {
+			t.Errorf("a further partition took %d writes, want 1", n-before)
+		}
+	})
+}
