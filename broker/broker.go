@@ -59,6 +59,7 @@ type Broker struct {
 	clock     clock.Clock
 	network   *wire.Server
 	bound     []boundListener
+	pipes     atomic.Pointer[[]boundListener] // all of bound, for Dial
 	store     store.Store
 	clusterID string // "": that of the data directories
 	protocol  ibp.Protocol
@@ -153,11 +154,13 @@ func (b *Broker) TopicName(id [16]byte) string {
 	return name
 }
 
-// Dial connects to a listener in memory. Options.Pipes must be set.
+// Dial connects to a listener in memory. Options.Pipes must be set. Safe for concurrent use, also while the broker starts.
 func (b *Broker) Dial(listener string) (net.Conn, error) {
-	for _, l := range b.bound {
-		if l.Name == listener && l.dial != nil {
-			return l.dial(), nil
+	if bound := b.pipes.Load(); bound != nil {
+		for _, l := range *bound {
+			if l.Name == listener && l.dial != nil {
+				return l.dial(), nil
+			}
 		}
 	}
 	return nil, fmt.Errorf("no listener in memory is named %q", listener)

@@ -115,6 +115,7 @@ func (b *Broker) bindListeners(context.Context) error {
 		}
 		b.bound = append(b.bound, bound)
 	}
+	b.pipes.Store(&b.bound)
 	b.services.Listeners = b.advertised()
 	return b.showItself()
 }
