@@ -25,14 +25,11 @@ type endTxn struct {
 // CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE. After TransactionCoordinator.handleEndTransaction.
 func (c *Coordinator) EndTxn(r *kmsg.EndTxnRequest, reply func(kmsg.Response)) {
 	ev := &endTxn{request: r, id: r.TransactionalID, newID: -1, reply: reply}
-	switch {
-	case r.TransactionalID == "":
+	if r.TransactionalID == "" {
 		ev.Refuse(errTransactionalID)
-	case ev.second() && c.o.Version() < second:
-		ev.Refuse(errProtocol)
-	default:
-		c.submit(ev.id, ev)
+		return
 	}
+	c.submit(ev.id, ev)
 }
 
 func (ev *endTxn) second() bool { return ev.request.Version >= 5 }

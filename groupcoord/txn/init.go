@@ -24,7 +24,6 @@ var (
 	errState           = errcode.New(kerr.InvalidTxnState, "the transaction is in no state for this")
 	errAbortable       = errcode.New(kerr.TransactionAbortable, "the partition takes no part in the transaction; abort it")
 	errNotFound        = errcode.New(kerr.TransactionalIDNotFound, "there is no such transactional id")
-	errProtocol        = errcode.New(kerr.UnsupportedVersion, "the cluster has not finalised transaction.version 2")
 )
 
 // initProducerID is an InitProducerId of a transactional id.
