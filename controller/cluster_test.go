@@ -152,6 +152,59 @@ func TestLeftoverRegistration(t *testing.T) {
 	}
 }
 
+// A broker whose session has run out finds its node of before where it registers anew, as ZooKeeper has not ended that session yet: it
+// deletes what is its own and registers, and leaves what is another's until that has gone. KAFKA-7165; case C1.
+func TestOwnLeftover(t *testing.T) {
+	for name, c := range map[string]struct{ own, sameData bool }{
+		"of a session that has ended":            {own: true},
+		"of a session whose end is not heard of": {sameData: true},
+		"of another broker":                      {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t)
+			s.play([]string{"begin"})
+			path, epoch := znode.BrokerPath(1), s.machine.brokerEpoch
+			data := []byte(s.fake.Dump()[path])
+			if epoch < 0 || len(data) == 0 {
+				t.Fatalf("not registered: %s", s.out.String())
+			}
+			if !c.sameData {
+				data = []byte("another")
+			}
+			before := s.fake.Client()
+			if c.own {
+				s.machine.former[before.Session()] = true
+			}
+			s.client.Expire()
+			if _, err := before.Commit(t.Context(), store.Create(path, data, store.Ephemeral)); err != nil {
+				t.Fatal(err)
+			}
+			s.client.Renew()
+			s.play([]string{"wait", "1ms"})
+			owner := func() int64 {
+				nodes, err := s.client.Read(t.Context(), store.Req{Path: path})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return nodes[0].Stat.EphemeralOwner
+			}
+			if !c.own && !c.sameData {
+				if owner() != before.Session() || s.machine.brokerEpoch >= 0 {
+					t.Errorf("the node of another broker: owner %d, epoch %d", owner(), s.machine.brokerEpoch)
+				}
+				before.Close()
+				s.play([]string{"wait", "1m"})
+			}
+			if owner() != s.client.Session() || s.machine.brokerEpoch <= epoch {
+				t.Errorf("owner %d, epoch %d after %d; want the new session %d", owner(), s.machine.brokerEpoch, epoch, s.client.Session())
+			}
+			if controller := s.fake.Dump()[znode.ControllerPath]; !strings.Contains(controller, `"brokerid":1`) || s.machine.reign == nil {
+				t.Errorf("it was not elected again: %s", controller)
+			}
+		})
+	}
+}
+
 // forwarder is the active controller as another broker's controller sees it.
 type forwarder struct {
 	to   *node
