@@ -23,6 +23,8 @@ import (
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/topic"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/txn"
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // version is set when the binary is built (-X main.version=…).
@@ -35,11 +37,20 @@ func main() {
 	root := newRoot()
 	if err := root.ExecuteContext(ctx); err != nil {
 		if !errors.Is(err, cli.ErrReported) {
-			fmt.Fprintln(os.Stderr, "gregor: "+err.Error())
+			fmt.Fprintln(os.Stderr, "gregor: "+inWords(err))
 		}
 		stop()
 		os.Exit(cli.ExitCode(err))
 	}
+}
+
+// inWords is what to print of an error. One that a library returned as it came from a broker is explained; the rest has its words.
+func inWords(err error) string {
+	switch err.(type) {
+	case *kadm.ShardErrors, *kerr.Error:
+		err = cli.Explain(err, "")
+	}
+	return err.Error()
 }
 
 func newRoot() *cobra.Command {
@@ -57,7 +68,9 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	cli.Group(root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage(err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return cli.Usagef("%w; see %s --help", err, cmd.CommandPath())
+	})
 	root.AddCommand(serve.Command(version), topic.Command(), produce.Command(), consume.Command(), cluster.Command(), group.Command(), txn.Command(),
 		logdump.Command(), adopt.Command(), bench.Command(), doctor.Command(), docs.APIVersions(), docs.Command(), versionCommand())
 	cli.MarkUsage(root)

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -56,7 +58,10 @@ func MarkUsage(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return Usagef("%w; see %s --help", err, cmd.CommandPath())
+				if errors.As(err, &usageError{}) {
+					return err
+				}
+				return wrongArguments(cmd, args)
 			}
 			return nil
 		}
@@ -66,19 +71,54 @@ func MarkUsage(cmd *cobra.Command) {
 	}
 }
 
-// Explain says what a broker answered: the error's name, and the broker's own words or else those of the protocol.
+func wrongArguments(cmd *cobra.Command, args []string) error {
+	wrong := "an argument is missing"
+	if len(args) > 0 {
+		wrong = fmt.Sprintf("%s does not go with %q", cmd.CommandPath(), args)
+	}
+	return Usagef("%s; usage: %s; see %s --help", wrong, cmd.UseLine(), cmd.CommandPath())
+}
+
+// ownWords are for errors of which the protocol's words say too little to a person.
+var ownWords = map[*kerr.Error]string{
+	kerr.UnknownTopicOrPartition: "There is no such topic or partition.",
+	kerr.GroupIDNotFound:         "There is no such group: no consumer has joined under this name or committed, or it was deleted.",
+}
+
+// Explain says what a broker answered: the error's name, and the broker's own words or else ours or those of the protocol. Of a
+// request that went to several brokers it says each error once.
 func Explain(err error, message string) error {
 	if err == nil {
 		return nil
+	}
+	if shards, ok := err.(*kadm.ShardErrors); ok {
+		return explainShards(shards)
 	}
 	var kafka *kerr.Error
 	if !errors.As(err, &kafka) {
 		return err
 	}
-	if message == "" {
+	if message == "" || message == kafka.Description {
 		message = kafka.Description
+		if ours := ownWords[kafka]; ours != "" {
+			message = ours
+		}
 	}
 	return fmt.Errorf("%s: %s", kafka.Message, message)
+}
+
+func explainShards(shards *kadm.ShardErrors) error {
+	var texts []string
+	for _, s := range shards.Errs {
+		text := Explain(s.Err, "").Error()
+		if s.Broker.NodeID >= 0 {
+			text = fmt.Sprintf("broker %d: %s", s.Broker.NodeID, text)
+		}
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return errors.New(strings.Join(texts, "; "))
 }
 
 // Table writes rows in columns. The first row is the header.

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -27,10 +29,31 @@ func TestExplain(t *testing.T) {
 		{errors.New("plain"), "x", "plain"},
 		{kerr.InvalidConfig, "broker's words", "INVALID_CONFIG: broker's words"},
 		{kerr.InvalidConfig, "", "INVALID_CONFIG: Configuration is invalid."},
+		{kerr.UnknownTopicOrPartition, kerr.UnknownTopicOrPartition.Description, "UNKNOWN_TOPIC_OR_PARTITION: There is no such topic or partition."},
+		{&kadm.ShardErrors{Name: "DescribeGroups", Errs: []kadm.ShardError{
+			{Err: kerr.CoordinatorNotAvailable, Broker: kadm.BrokerDetail{NodeID: -1}}, {Err: kerr.CoordinatorNotAvailable, Broker: kadm.BrokerDetail{NodeID: -1}},
+			{Err: errors.New("gone"), Broker: kadm.BrokerDetail{NodeID: 2}},
+		}}, "", "COORDINATOR_NOT_AVAILABLE: The coordinator is not available.; broker 2: gone"},
 	} {
 		if got := fmt.Sprint(Explain(c.err, c.message)); got != c.want {
 			t.Errorf("%v %q: %s", c.err, c.message, got)
 		}
+	}
+}
+
+func TestAskCoordinator(t *testing.T) {
+	asked := 0
+	answer, err := AskCoordinator(t.Context(), func(context.Context) (int, error) {
+		if asked++; asked < 3 {
+			return 0, fmt.Errorf("x: %w", kerr.CoordinatorNotAvailable)
+		}
+		return 7, nil
+	})
+	if answer != 7 || err != nil || asked != 3 {
+		t.Error(answer, err, asked)
+	}
+	if _, err := AskCoordinator(t.Context(), func(context.Context) (int, error) { return 0, kerr.GroupIDNotFound }); err != kerr.GroupIDNotFound {
+		t.Error(err)
 	}
 }
 

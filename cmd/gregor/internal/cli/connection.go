@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -23,6 +25,12 @@ const (
 	dialTimeout     = 5 * time.Second
 	retryTimeout    = 15 * time.Second
 	completeTimeout = 2 * time.Second
+)
+
+// How long a command waits for a coordinator that is not there yet, and how often it asks.
+const (
+	coordinatorTimeout = 5 * time.Second
+	coordinatorPause   = 50 * time.Millisecond
 )
 
 // Connection is how a command reaches a broker.
@@ -73,6 +81,25 @@ func (c *Connection) Admin(ctx context.Context, opts ...kgo.Opt) (*kadm.Client, 
 		return nil, err
 	}
 	return kadm.NewClient(client), nil
+}
+
+// AskCoordinator asks again, for a while, as long as there is no coordinator: the topic that it keeps its state in is made by the first
+// question.
+func AskCoordinator[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	limit := time.After(coordinatorTimeout)
+	for {
+		answer, err := ask(ctx)
+		if !errors.Is(err, kerr.CoordinatorNotAvailable) && !errors.Is(err, kerr.CoordinatorLoadInProgress) && !errors.Is(err, kerr.NotCoordinator) {
+			return answer, err
+		}
+		select {
+		case <-time.After(coordinatorPause):
+		case <-limit:
+			return answer, err
+		case <-ctx.Done():
+			return answer, err
+		}
+	}
 }
 
 // CompletionFunc is what cobra calls for the arguments of a command.

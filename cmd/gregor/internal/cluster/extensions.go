@@ -40,7 +40,13 @@ members are thrown out.`,
 				return err
 			}
 			defer s.Close()
-			if len(args) == 0 {
+			switch without := s.withoutZooKeeper(cmd.Context()); {
+			case len(args) == 0 && without:
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), hasAll)
+				return err
+			case without:
+				return errors.New(hasAll)
+			case len(args) == 0:
 				return s.showExtensions(cmd.Context(), cmd.OutOrStdout())
 			}
 			if err := s.switchExtensions(cmd.Context(), args[0] == "on", force, false); err != nil {
@@ -52,6 +58,24 @@ members are thrown out.`,
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "switch off although groups have members, which are thrown out")
 	return cmd
+}
+
+const hasAll = controller.Extensions + " is for clusters on ZooKeeper; these brokers have none, and all of their features by themselves " +
+	"(kafka-features describe)"
+
+// withoutZooKeeper says whether the brokers are of a cluster that has no ZooKeeper: they have features of their own.
+func (s session) withoutZooKeeper(ctx context.Context) bool {
+	r := kmsg.NewPtrApiVersionsRequest()
+	r.ClientSoftwareName, r.ClientSoftwareVersion = "gregor-cluster", "1"
+	answer, err := r.RequestWith(ctx, s.raw)
+	if err != nil || answer.ErrorCode != 0 {
+		return false
+	}
+	has := map[string]bool{}
+	for _, f := range answer.SupportedFeatures {
+		has[f.Name] = true
+	}
+	return has["group.version"] && !has[controller.Extensions]
 }
 
 // showExtensions says for which brokers the setting is on, and whether it can be switched on.

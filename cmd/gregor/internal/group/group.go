@@ -2,6 +2,7 @@
 package group
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -170,7 +171,9 @@ func deleteCommand(c *cli.Connection) *cobra.Command {
 				return err
 			}
 			defer admin.Close()
-			deleted, err := admin.DeleteGroups(cmd.Context(), groups...)
+			deleted, err := cli.AskCoordinator(cmd.Context(), func(ctx context.Context) (kadm.DeleteGroupResponses, error) {
+				return admin.DeleteGroups(ctx, groups...)
+			})
 			if err != nil {
 				return err
 			}

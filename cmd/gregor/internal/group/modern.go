@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // lags describes groups of both protocols. The API for classic groups does not know those of the consumer protocol (KIP-848).
 func lags(ctx context.Context, admin *kadm.Client, groups []string) (kadm.DescribedGroupLags, error) {
-	all, err := admin.Lag(ctx, groups...)
+	all, err := cli.AskCoordinator(ctx, func(ctx context.Context) (kadm.DescribedGroupLags, error) { return admin.Lag(ctx, groups...) })
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ type move struct {
 }
 
 func planMoves(ctx context.Context, admin *kadm.Client, group string, chosen cli.Selection, t target) ([]move, error) {
-	committed, err := admin.FetchOffsets(ctx, group)
+	committed, err := cli.AskCoordinator(ctx, func(ctx context.Context) (kadm.OffsetResponses, error) { return admin.FetchOffsets(ctx, group) })
 	if err != nil {
 		return nil, cli.Explain(err, "")
 	}

@@ -2,6 +2,7 @@
 package txn
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -106,7 +107,9 @@ func describeCommand(c *cli.Connection) *cobra.Command {
 				return err
 			}
 			defer admin.Close()
-			described, err := admin.DescribeTransactions(cmd.Context(), ids...)
+			described, err := cli.AskCoordinator(cmd.Context(), func(ctx context.Context) (kadm.DescribedTransactions, error) {
+				return admin.DescribeTransactions(ctx, ids...)
+			})
 			if err != nil {
 				return err
 			}
