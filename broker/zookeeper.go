@@ -13,6 +13,7 @@ import (
 	"github.com/gregor-broker/gregor/controller/store/zk"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/wire/ibp"
+	"go.uber.org/zap"
 )
 
 // connectStore opens the session with ZooKeeper and learns the cluster's id there, before any data directory is
@@ -42,6 +43,8 @@ func (b *Broker) connectStore(ctx context.Context) error {
 }
 
 func (b *Broker) openSession(ctx context.Context) error {
+	b.named(loglevel.ZooKeeper).Info("connecting to ZooKeeper", zap.String("zookeeper.connect", config.ZooKeeperConnect.Of(b.config)),
+		zap.Duration("for_at_most", config.ZooKeeperConnection.Of(b.config)))
 	session, err := zk.Open(ctx, zk.Options{
 		Connect:           config.ZooKeeperConnect.Of(b.config),
 		SessionTimeout:    config.ZooKeeperSession.Of(b.config),

@@ -62,7 +62,9 @@ func Load(s Sources) (*Snapshot, []Notice, error) {
 	}
 	l.deriveListeners()
 	l.mirrorID()
-	snapshot := &Snapshot{mode: l.mode, static: l.static, clusterID: clusterIDFrom(s.Env)}
+	clusterID, noID := clusterIDFrom(s.Env)
+	l.notices = append(l.notices, noID...)
+	snapshot := &Snapshot{mode: l.mode, static: l.static, clusterID: clusterID}
 	if err := l.judge(); err != nil {
 		return nil, nil, err
 	}

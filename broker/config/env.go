@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -85,14 +86,20 @@ var clusterIDVariables = []string{"CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT
 
 var clusterIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)
 
-// clusterIDFrom returns the id for a new cluster that the environment names, or "".
-func clusterIDFrom(env []string) string {
+// clusterIDFrom returns the id for a new cluster that the environment names, or "", and notices about those that are none.
+func clusterIDFrom(env []string) (string, []Notice) {
+	var notices []Notice
 	for _, name := range clusterIDVariables {
 		for _, entry := range env {
-			if value, ok := strings.CutPrefix(entry, name+"="); ok && clusterIDForm.MatchString(value) {
-				return value
+			switch value, ok := strings.CutPrefix(entry, name+"="); {
+			case !ok || value == "":
+			case clusterIDForm.MatchString(value):
+				return value, notices
+			default:
+				notices = append(notices, Notice{Key: name, Warn: true,
+					Text: fmt.Sprintf("%s=%s is no cluster id and is not used; one has 22 letters, digits, - and _", name, value)})
 			}
 		}
 	}
-	return ""
+	return "", notices
 }

@@ -178,6 +178,13 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+func TestNoClusterID(t *testing.T) {
+	s, notices, err := Load(Sources{Env: []string{"CLUSTER_ID=mine"}})
+	if err != nil || s.ClusterID() != "" || len(notices) != 1 || !notices[0].Warn || !strings.HasPrefix(notices[0].Text, "CLUSTER_ID=mine is no cluster id") {
+		t.Errorf("%q %v %v", s.ClusterID(), notices, err)
+	}
+}
+
 func TestImageEnvironment(t *testing.T) {
 	s, _, err := Load(Sources{Env: []string{
 		"KAFKA_NODE_ID=7", "KAFKA_PROCESS_ROLES=broker,controller", "KAFKA_CONTROLLER_LISTENER_NAMES=CONTROLLER",

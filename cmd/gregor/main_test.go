@@ -32,7 +32,7 @@ func TestUsageErrors(t *testing.T) {
 		{"topik", `unknown command "topik" for "gregor"; did you mean topic?; see gregor --help`},
 		{"topic crate", `unknown command "crate" for "gregor topic"; did you mean create?; see gregor topic --help`},
 		{"serve --foo", "unknown flag: --foo; see gregor serve --help"},
-		{"serve x", `gregor serve does not go with ["x"]; usage: gregor serve [--config FILE] [--override key=value ...] [flags]; see gregor serve --help`},
+		{"serve x", `gregor serve does not take "x"; usage: gregor serve [--config FILE] [--override key=value ...] [flags]; see gregor serve --help`},
 		{"topic create", "an argument is missing; usage: gregor topic create TOPIC... [flags]; see gregor topic create --help"},
 		{"topic alter t", "nothing to change: give --config, --delete-config, --append, --subtract or --partitions"},
 		{"consume", "an argument is missing; usage: gregor consume TOPIC... [flags]; see gregor consume --help"},

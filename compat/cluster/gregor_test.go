@@ -132,7 +132,7 @@ func TestClusterElectUnclean(t *testing.T) {
 		}
 		return nil
 	})
-	wantMatch(t, mustGregor(t, c, "cluster", "elect", "--unclean", topic), `^1 leader elected; 0 of 1 partition were with a leader already$`)
+	wantMatch(t, mustGregor(t, c, "cluster", "elect", "--unclean", topic), `^1 leader elected; 0 of 1 partition had a leader already$`)
 	harness.Eventually(t, limit, func() error {
 		if p := c.Partitions(t, topic)[0]; p.Leader != 3 || !slices.Equal(p.ISR, []int{3}) {
 			return fmt.Errorf("%+v", p)

@@ -68,5 +68,5 @@ func TestOperations(t *testing.T) {
 		t.Fatalf("it ends with %d:\n%s\nlog of broker 1:\n%.4000s", out.Code, out, read(t, filepath.Join(dir, "broker-1", "server.log")))
 	}
 	wantMatch(t, out, `^every partition has a leader and all its replicas in sync$`, `^\[1, 2, 3\]$`, `^nothing is moving$`, `^orders-0: done$`,
-		`^0 leaders elected; 6 of 6 partitions were with a leader already$`, `"id":"[\w-]{22}"`, `^cluster\.id=[\w-]{22}$`)
+		`^0 leaders elected; 6 of 6 partitions had a leader already$`, `"id":"[\w-]{22}"`, `^cluster\.id=[\w-]{22}$`)
 }

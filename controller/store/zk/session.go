@@ -125,6 +125,14 @@ func (n *session) lastError() error {
 	return n.mu.last
 }
 
+// trouble is why the session has not begun, as far as that is known.
+func (n *session) trouble() error {
+	if err := n.lastError(); err != nil {
+		return err
+	}
+	return errors.New("no answer")
+}
+
 // id returns the session's id, 0 before it has begun.
 func (n *session) id() int64 {
 	n.mu.Lock()

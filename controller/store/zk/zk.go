@@ -126,13 +126,9 @@ func (s *Store) await(ctx context.Context, first *session) error {
 	case <-first.begun:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("stopped while it waited for a session with ZooKeeper at %s (%w): %w", strings.Join(s.servers, ","), first.trouble(), ctx.Err())
 	case <-limit:
-		err := first.lastError()
-		if err == nil {
-			err = errors.New("no answer")
-		}
-		return fmt.Errorf("no session with ZooKeeper at %s within %v: %w", strings.Join(s.servers, ","), s.o.ConnectionTimeout, err)
+		return fmt.Errorf("no session with ZooKeeper at %s within %v: %w", strings.Join(s.servers, ","), s.o.ConnectionTimeout, first.trouble())
 	}
 }
 

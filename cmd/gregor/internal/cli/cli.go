@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -74,7 +75,7 @@ func MarkUsage(cmd *cobra.Command) {
 func wrongArguments(cmd *cobra.Command, args []string) error {
 	wrong := "an argument is missing"
 	if len(args) > 0 {
-		wrong = fmt.Sprintf("%s does not go with %q", cmd.CommandPath(), args)
+		wrong = fmt.Sprintf("%s does not take %q", cmd.CommandPath(), strings.Join(args, " "))
 	}
 	return Usagef("%s; usage: %s; see %s --help", wrong, cmd.UseLine(), cmd.CommandPath())
 }
@@ -121,13 +122,22 @@ func explainShards(shards *kadm.ShardErrors) error {
 	return errors.New(strings.Join(texts, "; "))
 }
 
-// Table writes rows in columns. The first row is the header.
+// Table writes rows in columns. The first row is the header. No line ends in spaces.
 func Table(w io.Writer, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	var text bytes.Buffer
+	t := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(text.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Failures collects what went wrong with single items of a command that works on several.

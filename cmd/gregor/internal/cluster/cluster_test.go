@@ -277,10 +277,10 @@ brokers     2
 topics      1 with 4 partitions and 8 replicas
 moving      1 partition; gregor cluster reassign --watch shows how far
 
-BROKER  ADDRESS  RACK  LEADS  PREFERRED  REPLICAS  NOT IN SYNC  SIZE     
+BROKER  ADDRESS  RACK  LEADS  PREFERRED  REPLICAS  NOT IN SYNC  SIZE
 2       h:1      r1    2      3          3         1            1.50 KB  controller
 3       -        -     0      1          3         2            -        away
-10      h:2      -     1      0          2         0            -        
+10      h:2      -     1      0          2         0            -        does not answer
 
 3 partitions not well
 PARTITION  LEADER  REPLICAS  IN SYNC  WHAT

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 	"github.com/spf13/cobra"
@@ -176,11 +177,13 @@ func (s state) brokerRows() [][]string {
 		if b.Rack != nil {
 			rack = *b.Rack
 		}
-		if n, ok := s.sizes[b.NodeID]; ok {
-			size = cli.Size(n)
-		}
 		if b.NodeID == s.Controller {
 			note = "controller"
+		}
+		if n, ok := s.sizes[b.NodeID]; ok {
+			size = cli.Size(n)
+		} else {
+			note = strings.TrimPrefix(note+", does not answer", ", ")
 		}
 		h := held[b.NodeID]
 		if h == nil {

@@ -109,11 +109,11 @@ func elect(cmd *cobra.Command, s session, chosen cli.Selection, unclean bool) er
 		d.show(fmt.Sprintf("%s %s elected", cli.Bar(float64(done)/float64(len(list))), cli.Count(done, "leader")), "")
 	}
 	d.close()
-	what := "led by their preferred replicas"
+	what := "were led by their preferred replicas already"
 	if unclean {
-		what = "with a leader"
+		what = "had a leader already"
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s elected; %d of %s were %s already\n", cli.Count(done, "leader"), looked-len(list),
+	fmt.Fprintf(cmd.OutOrStdout(), "%s elected; %d of %s %s\n", cli.Count(done, "leader"), looked-len(list),
 		cli.Count(looked, "partition"), what)
 	return failures.Err()
 }

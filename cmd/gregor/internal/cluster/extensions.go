@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 	"github.com/gregor-broker/gregor/controller"
@@ -52,15 +53,15 @@ members are thrown out.`,
 			if err := s.switchExtensions(cmd.Context(), args[0] == "on", force, false); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), controller.Extensions, "is", args[0])
-			return err
+			fmt.Fprintln(cmd.OutOrStdout(), controller.Extensions, "is", args[0])
+			return s.awaitExtensions(cmd.Context(), args[0] == "on")
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "switch off although groups have members, which are thrown out")
 	return cmd
 }
 
-const hasAll = controller.Extensions + " is for clusters on ZooKeeper; these brokers have none, and all of their features by themselves " +
+const hasAll = controller.Extensions + " is for clusters on ZooKeeper; these brokers have none, and what it opens they serve without it " +
 	"(kafka-features describe)"
 
 // withoutZooKeeper says whether the brokers are of a cluster that has no ZooKeeper: they have features of their own.
@@ -76,6 +77,39 @@ func (s session) withoutZooKeeper(ctx context.Context) bool {
 		has[f.Name] = true
 	}
 	return has["group.version"] && !has[controller.Extensions]
+}
+
+// Brokers hear of a switch from ZooKeeper, a moment later.
+const (
+	heardWithin = 10 * time.Second
+	askPause    = 50 * time.Millisecond
+)
+
+// awaitExtensions waits until every broker that answers goes by the setting as it is now.
+func (s session) awaitExtensions(ctx context.Context, on bool) error {
+	limit := time.After(heardWithin)
+	for {
+		known, err := Extended(ctx, s.raw)
+		if err != nil {
+			return err
+		}
+		var late []int32
+		for _, id := range slices.Sorted(maps.Keys(known)) {
+			if known[id] != on {
+				late = append(late, id)
+			}
+		}
+		if len(late) == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(askPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-limit:
+			return fmt.Errorf("%s %s not go by it yet; gregor doctor cluster says more", brokersWord(late)+" "+cli.IDs(late), does(late))
+		}
+	}
 }
 
 // showExtensions says for which brokers the setting is on, and whether it can be switched on.
