@@ -61,14 +61,17 @@ func (d *dynamicConfig) apply(old, next *config.Snapshot) {
 	}
 }
 
+// connectionLimits are the limits of connections. Other brokers come in where the rest of the broker is full, as with Kafka, if they
+// have a listener of their own.
 func connectionLimits(c *config.Snapshot) wire.ConnectionLimits {
-	perIP := config.MaxConnectionsPerIP.Of(c)
-	if perIP == 0 {
-		perIP = -1
-	}
 	limits := wire.ConnectionLimits{
-		MaxConnections: config.MaxConnections.Of(c), MaxConnectionsPerIP: perIP, PerIPOverrides: c.PerIPConnections(),
-		PerListener: map[string]int{},
+		MaxConnections:      config.NoneIfZero(config.MaxConnections.Of(c)),
+		MaxConnectionsPerIP: config.NoneIfZero(config.MaxConnectionsPerIP.Of(c)),
+		PerIPOverrides:      c.PerIPConnections(),
+		PerListener:         map[string]int{},
+	}
+	if len(c.Listeners()) > 1 {
+		limits.Exempt = c.InterBrokerListener()
 	}
 	own := c.ListenerLimits()
 	for _, l := range c.Listeners() {

@@ -52,8 +52,9 @@ type Config struct {
 
 // ConnectionLimits bound the number of connections. Server.SetLimits changes them.
 type ConnectionLimits struct {
-	MaxConnections      int            // max.connections: accepting pauses at it; 0: no limit
-	PerListener         map[string]int // listener.name.….max.connections, by the listener's name: accepting there pauses at it
+	MaxConnections      int            // max.connections: accepting pauses at it; 0: no limit, < 0: nobody
+	Exempt              string         // a listener at which accepting does not pause for MaxConnections
+	PerListener         map[string]int // listener.name.….max.connections, by the listener's name: accepting there pauses at it; as above
 	MaxConnectionsPerIP int            // max.connections.per.ip: more are closed at once; 0: no limit, < 0: only addresses with an override
 	PerIPOverrides      map[string]int // max.connections.per.ip.overrides, by address or host name
 }

@@ -17,7 +17,8 @@ var (
 type quota struct {
 	mu struct {
 		sync.Mutex
-		max       int // 0: no limit
+		max       int // 0: no limit; < 0: nobody
+		exempt    string
 		maxPerIP  int // 0: no limit; < 0: none
 		overrides map[netip.Addr]int
 		listeners map[string]int // limits
@@ -60,6 +61,7 @@ func (q *quota) set(l ConnectionLimits) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.mu.max, q.mu.maxPerIP, q.mu.overrides, q.mu.listeners = l.MaxConnections, l.MaxConnectionsPerIP, overrides, l.PerListener
+	q.mu.exempt = l.Exempt
 	q.room.Broadcast()
 	return nil
 }
@@ -86,9 +88,11 @@ func (q *quota) enter(listener string, addr netip.Addr) error {
 
 // full says whether a listener may have no more connections. The caller holds mu.
 func (q *quota) full(listener string) bool {
-	limit := q.mu.listeners[listener]
-	return q.mu.max > 0 && q.mu.total >= q.mu.max || limit > 0 && q.mu.at[listener] >= limit
+	return listener != q.mu.exempt && reached(q.mu.max, q.mu.total) || reached(q.mu.listeners[listener], q.mu.at[listener])
 }
+
+// reached says whether n connections are as many as a limit allows.
+func reached(limit, n int) bool { return limit < 0 || limit > 0 && n >= limit }
 
 // limit is addr's, if it has one. The caller holds mu.
 func (q *quota) limit(addr netip.Addr) (n int, limited bool) {

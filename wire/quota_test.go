@@ -39,3 +39,37 @@ func TestQuotaOfListener(t *testing.T) {
 		}
 	})
 }
+
+// TestQuotaLetsBrokersIn: a listener that is exempt has room where the server is full, but not beyond its own limit; a limit below 0 is for
+// nobody.
+func TestQuotaLetsBrokersIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, from := newQuota(), netip.MustParseAddr("10.0.0.1")
+		full := func(l ConnectionLimits, listener string) bool {
+			if err := q.set(l); err != nil {
+				t.Fatal(err)
+			}
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			return q.full(listener)
+		}
+		if err := q.enter("B", from); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			limits ConnectionLimits
+			a, b   bool // full
+		}{
+			{ConnectionLimits{}, false, false},
+			{ConnectionLimits{MaxConnections: 1}, true, true},
+			{ConnectionLimits{MaxConnections: 1, Exempt: "B"}, true, false},
+			{ConnectionLimits{MaxConnections: 9, Exempt: "B", PerListener: map[string]int{"B": 1}}, false, true},
+			{ConnectionLimits{MaxConnections: -1, Exempt: "B"}, true, false},
+			{ConnectionLimits{PerListener: map[string]int{"A": -1}}, true, false},
+		} {
+			if a, b := full(c.limits, "A"), full(c.limits, "B"); a != c.a || b != c.b {
+				t.Errorf("%+v: A is full %t, B %t", c.limits, a, b)
+			}
+		}
+	})
+}

@@ -13,7 +13,7 @@ var listenerLimit = regexp.MustCompile(`^listener\.name\.([^.]+)\.(max\.connecti
 
 // ListenerLimits are the limits of a listener of its own, beside those of the whole broker.
 type ListenerLimits struct {
-	MaxConnections int     // at a time; 0: no limit
+	MaxConnections int     // at a time; 0: no limit, < 0: none
 	CreationRate   float64 // per second; 0: no limit
 }
 
@@ -25,13 +25,21 @@ func (s *Snapshot) ListenerLimits() map[string]ListenerLimits {
 		n, _ := s.prefixedValue(name).(int64)
 		l := limits[m[1]]
 		if m[2] == MaxConnections.Name() {
-			l.MaxConnections = int(n)
+			l.MaxConnections = NoneIfZero(int(n))
 		} else {
 			l.CreationRate = float64(n)
 		}
 		limits[m[1]] = l
 	}
 	return limits
+}
+
+// NoneIfZero is a limit of Kafka's, where 0 lets nobody in, as ours, where it is no limit.
+func NoneIfZero(limit int) int {
+	if limit == 0 {
+		return -1
+	}
+	return limit
 }
 
 // prefixed lists the limits of single listeners that are set in any layer.

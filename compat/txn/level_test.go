@@ -21,7 +21,11 @@ func TestLevelChangesUnderProducers(t *testing.T) {
 	for _, s := range sessions {
 		s.init(60_000)
 	}
-	for _, level := range []int16{1, 0, 2} {
+	levels := []int16{1, 0, 2}
+	if b.Kind != harness.Gregor {
+		levels = []int16{1, 1, 2} // at level 0 Kafka 4.4.0 cannot write how such a transaction ends, and the producer waits for ever
+	}
+	for _, level := range levels {
 		for _, s := range sessions {
 			s.write()
 		}
