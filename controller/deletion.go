@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/znode"
@@ -17,12 +18,12 @@ import (
 // This file removes topics. A mark in /admin/delete_topics makes the wish durable; then clients are told (leader -2), the
 // brokers remove the data, and at last the nodes go, the mark with them. After kafka.controller.TopicDeletionManager.
 // Unlike Kafka, DeleteTopics is answered when all of that is done, so that a topic can be created again at once; only
-// when a broker with a replica is down, as soon as clients have been told.
+// when a broker with a replica is down or does not answer, as soon as clients have been told.
 
 // deletion is a topic's way out.
 type deletion struct {
 	pending  map[int32]map[int32]bool // replicas whose data is not known to be gone: broker → partitions
-	told     bool                     // every broker knows that the topic is gone
+	told     bool                     // every broker knows that the topic is gone, or has had tellLimit to say so
 	removing bool                     // the nodes are being removed
 	waiters  []func()
 }
@@ -207,6 +208,23 @@ func (m *Machine) startDeletion(t *topic) {
 		m.releaseBlocked(t)
 		m.maybeRemove(t)
 	})
+	m.after(inReign, tellLimit, func() { m.toldEnough(t) })
+}
+
+// tellLimit is how long a broker that lives by its session, but does not answer, can hold up the deletion of a topic.
+const tellLimit = time.Second
+
+// toldEnough goes on without the answers of some brokers. They are told when they can be reached, before anything else that comes later
+// in this reign.
+func (m *Machine) toldEnough(t *topic) {
+	if t.deletion.told {
+		return
+	}
+	m.log.Warn("a topic is deleted although not every broker has answered yet that it knows", zap.String("topic", t.name))
+	t.deletion.told = true
+	if m.maybeRemove(t); len(t.deletion.pending) > 0 {
+		m.release(t)
+	}
 }
 
 // orderStops tells a broker, if it lives, to stop and remove the replicas that it may still have.
@@ -298,7 +316,8 @@ func (m *Machine) stopsAnswered(id int32, stops []stop) func(kmsg.Response) {
 }
 
 // maybeRemove removes the nodes of a topic that no broker has or names any more, when no commit for it is under way. Kafka does not
-// wait for brokers without a replica; one that misses the news because the controller fails then names the topic for ever.
+// wait for brokers without a replica; one that misses the news because the controller fails then names the topic until it starts
+// again. Here that takes a broker that does not answer within tellLimit, too.
 func (m *Machine) maybeRemove(t *topic) {
 	d := t.deletion
 	if d == nil || d.removing || !d.told || len(d.pending) > 0 || slices.ContainsFunc(t.parts, func(p partition) bool { return p.busy }) {

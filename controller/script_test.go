@@ -69,12 +69,14 @@ type script struct {
 	servers map[int32]*replicaServer
 	others  map[int32]*storetest.Client
 	mail    []Event
-	loseAt  string // the next commit that touches this path loses its reply
+	held    map[int32][]Send // of brokers that stand still, in order
+	loseAt  string           // the next commit that touches this path loses its reply
 }
 
 func newScript(t *testing.T) *script {
 	c := clock.NewFake(time.UnixMilli(1_795_972_146_715))
-	s := &script{t: t, clock: c, fake: storetest.NewFake(c), servers: map[int32]*replicaServer{}, others: map[int32]*storetest.Client{}}
+	s := &script{t: t, clock: c, fake: storetest.NewFake(c), servers: map[int32]*replicaServer{}, others: map[int32]*storetest.Client{},
+		held: map[int32][]Send{}}
 	s.client = s.fake.Client()
 	s.client.WatchSession(func(e store.SessionEvent) { s.mail = append(s.mail, SessionChanged{e}) })
 	s.fake.OnCommit = func(_ *storetest.Client, ops []store.Op) storetest.Fault {
@@ -226,6 +228,14 @@ func (s *script) play(words []string) {
 			id = ids(words[2])[0]
 		}
 		s.servers[id].mu.fail[words[1]] = 56
+	case "still": // id: it lives, but answers nothing
+		s.held[ids(words[1])[0]] = []Send{}
+	case "goon": // id: it does what it was told meanwhile
+		sends := s.held[ids(words[1])[0]]
+		delete(s.held, ids(words[1])[0])
+		for _, a := range sends {
+			s.do(a)
+		}
 	case "wait": // duration
 		d, err := time.ParseDuration(words[1])
 		if err != nil {
@@ -308,6 +318,10 @@ func (s *script) do(a Action) {
 		}
 		s.mail = append(s.mail, CommitDone{a.ID, out})
 	case Send:
+		if held, still := s.held[a.Broker]; still {
+			s.held[a.Broker] = append(held, a)
+			return
+		}
 		say("to %d: %s%s", a.Broker, showOrder(a.Request), showVersion(a.Request.GetVersion()))
 		s.mail = append(s.mail, SendDone{ID: a.ID, Response: s.servers[a.Broker].serve(a.Request)})
 	case Drop:
