@@ -25,9 +25,20 @@ const (
 // ConsumerGroupHeartbeat lets its sender join, stay in or leave a group of the consumer protocol (KIP-848), and tells what it
 // shall have. v1 the client makes the member id; regular expressions.
 func (c *Coordinator) ConsumerGroupHeartbeat(who Caller, r *kmsg.ConsumerGroupHeartbeatRequest, reply func(kmsg.Response)) {
-	ev := &consumerHeartbeat{who, r, reply}
+	ev := &consumerHeartbeat{who: who, request: r, reply: reply}
 	if err := c.checkHeartbeat(r); err != nil {
 		ev.Refuse(err)
+		return
+	}
+	if re := r.SubscribedTopicRegex; re != nil && *re != "" {
+		c.checks.do(func(stop func() bool) {
+			if stop() {
+				ev.Refuse(runtime.ErrNotCoordinator)
+				return
+			}
+			ev.unreadable = consumer.CheckExpression(*re)
+			c.submit(r.Group, ev)
+		})
 		return
 	}
 	c.submit(r.Group, ev)
@@ -64,9 +75,10 @@ func (c *Coordinator) checkHeartbeat(r *kmsg.ConsumerGroupHeartbeatRequest) erro
 }
 
 type consumerHeartbeat struct {
-	who     Caller
-	request *kmsg.ConsumerGroupHeartbeatRequest
-	reply   func(kmsg.Response)
+	who        Caller
+	request    *kmsg.ConsumerGroupHeartbeatRequest
+	reply      func(kmsg.Response)
+	unreadable error // what is wrong with the regular expression
 }
 
 // Refuse implements runtime.Event.
@@ -87,7 +99,7 @@ func (m *machine) consumerHeartbeat(ev *consumerHeartbeat, out *runtime.Out) {
 		ev.Refuse(err)
 		return
 	}
-	resp, followup, err := g.Heartbeat(&m.consumers, out, consumer.Caller(ev.who), r)
+	resp, followup, err := g.Heartbeat(&m.consumers, out, consumer.Caller(ev.who), r, ev.unreadable)
 	if err != nil {
 		out.Drop()
 		ev.Refuse(err)
@@ -261,11 +273,29 @@ func (m *machine) expired(ev consumer.Due, out *runtime.Out) {
 	m.removeConsumers(out, e, []*consumer.Member{member})
 }
 
-// resolve finds out what the regular expressions of a group stand for.
-func (m *machine) resolve(ev consumer.Resolution, out *runtime.Out) {
-	if e := m.groups[ev.Whose().ID()]; e != nil && e.consumer == ev.Whose() {
-		e.consumer.Resolve(&m.consumers, out)
+// resolve has it found out, elsewhere, what the regular expressions of a group stand for.
+func (m *machine) resolve(ev consumer.Resolution) {
+	if m.has(ev.Whose()) {
+		m.elsewhere(ev.Whose().Resolve(&m.consumers))
 	}
+}
+
+// resolved is the event of what resolve has asked for.
+type resolved struct{ *consumer.Resolved }
+
+// Refuse does nothing: whoever coordinates the group resolves its expressions anew.
+func (resolved) Refuse(error) {}
+
+func (m *machine) resolved(ev resolved, out *runtime.Out) {
+	if m.has(ev.Group()) {
+		ev.Group().TakeOver(&m.consumers, out, ev.Resolved)
+	}
+}
+
+// has reports whether g is a group still.
+func (m *machine) has(g *consumer.Group) bool {
+	e := m.groups[g.ID()]
+	return e != nil && e.consumer == g
 }
 
 // joinConsumers handles a JoinGroup to a group of the consumer protocol.

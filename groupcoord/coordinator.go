@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 
 	"go.uber.org/zap"
 
@@ -17,6 +18,8 @@ import (
 type Coordinator struct {
 	o       Options
 	runtime *runtime.Runtime
+	checks  worker // of regular expressions, whether they can be read
+	matches worker // of regular expressions with the names of topics
 }
 
 // New returns a Coordinator that leads no partition yet.
@@ -25,15 +28,28 @@ func New(o Options) *Coordinator {
 	c.runtime = runtime.New(runtime.Options{
 		Log: o.Log, Clock: o.Clock, Logger: o.Logger, Codec: o.Config.OffsetsTopicCodec, Patience: o.Config.OffsetsCommitTimeout,
 		Waiting: o.Waiting,
-		Machine: func(p int32) runtime.Machine {
-			return newMachine(&c.o, o.Logger.With(zap.Int32("partition", p)), newUUID)
-		},
+		Machine: func(p int32) runtime.Machine { return c.machine(p) },
 	})
 	return c
 }
 
+// machine makes an empty machine for a partition.
+func (c *Coordinator) machine(p int32) *machine {
+	m := newMachine(&c.o, c.o.Logger.With(zap.Int32("partition", p)), newUUID)
+	m.elsewhere = func(job resolution) {
+		c.matches.do(func(stop func() bool) {
+			deadline := c.o.Clock.Monotonic() + maxResolution
+			ev := resolved{job(func() bool { return stop() || c.o.Clock.Monotonic() > deadline })}
+			c.runtime.Tell(p, ev)
+		})
+	}
+	return m
+}
+
 // Close unloads all partitions; who still waits is told NOT_COORDINATOR.
-func (c *Coordinator) Close(ctx context.Context) error { return c.runtime.Close(ctx) }
+func (c *Coordinator) Close(ctx context.Context) error {
+	return errors.Join(c.checks.close(ctx), c.matches.close(ctx), c.runtime.Close(ctx))
+}
 
 // Elected starts to load a partition of __consumer_offsets that this broker leads from leaderEpoch on.
 func (c *Coordinator) Elected(partition, leaderEpoch int32) {

@@ -26,9 +26,13 @@ type machine struct {
 	ids       map[[16]byte]*[16]byte // topic ids, likewise
 	left      map[leftKind]int       // records that were not understood
 	cleanup   runtime.Timer
-	key       []byte // scratch
+	elsewhere func(resolution) // does what may take long, and tells the machine
+	key       []byte           // scratch
 	value     []byte
 }
+
+// resolution finds out what the regular expressions of a group stand for, until stop says that it takes too long.
+type resolution = func(stop func() bool) *consumer.Resolved
 
 // leftKind is a kind of record that is left as it is.
 type leftKind struct {
@@ -83,7 +87,9 @@ func (m *machine) Handle(ev any, out *runtime.Out) {
 	case consumer.Due:
 		m.expired(ev, out)
 	case consumer.Resolution:
-		m.resolve(ev, out)
+		m.resolve(ev)
+	case resolved:
+		m.resolved(ev, out)
 	case *list:
 		m.list(ev, out)
 	case *deleteGroups:

@@ -107,11 +107,11 @@ func simulate(t *testing.T, seed uint64) {
 
 // startCapturing starts a coordinator whose machines are kept.
 func (s *simulation) startCapturing() {
-	s.c = &Coordinator{o: Options{Metadata: s.topics, Config: s.config, Partitions: func() int32 { return 1 }}}
+	s.c = &Coordinator{o: Options{Metadata: s.topics, Clock: clock.System, Logger: nopLogger, Config: s.config, Partitions: func() int32 { return 1 }}}
 	s.c.runtime = runtime.New(runtime.Options{
 		Log: s.log, Clock: clock.System, Logger: nopLogger, Patience: s.config.OffsetsCommitTimeout,
 		Machine: func(int32) runtime.Machine {
-			m := newMachine(&s.c.o, nopLogger, newUUID)
+			m := s.c.machine(0)
 			s.machines = append(s.machines, m)
 			return m
 		},

@@ -217,6 +217,7 @@ func (w *world) do(v int16, r kmsg.Request) kmsg.Response {
 	defer timer.Stop()
 	select {
 	case resp := <-w.send(v, r):
+		synctest.Wait() // what follows from it has happened
 		return resp
 	case <-hour:
 		w.t.Fatalf("%T was not answered within an hour", r)

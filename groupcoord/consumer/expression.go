@@ -1,12 +1,14 @@
 package consumer
 
 import (
+	"cmp"
 	"errors"
 	"regexp"
 	"regexp/syntax"
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
 
 	"github.com/gregor-broker/gregor/groupcoord/runtime"
@@ -42,8 +44,8 @@ func (t *turn) express() error {
 	case now == "":
 		t.expressed = expressionKnown
 	case t.g.users(now) == 0:
-		if _, err := whole(now); err != nil {
-			return errBadExpression(now, err)
+		if t.unreadable != nil {
+			return t.unreadable
 		}
 	case t.g.expressions[now] != nil:
 		t.expressed = expressionKnown
@@ -80,7 +82,7 @@ func (t *turn) needsResolving() bool {
 			add(m.Said.Regex)
 		}
 	}
-	if len(regexes) == 0 || t.g.resolve != nil && t.g.resolve.Pending() {
+	if len(regexes) == 0 || t.g.resolving || t.g.resolve != nil && t.g.resolve.Pending() {
 		return false
 	}
 	var last *schema.ExpressionValue
@@ -99,74 +101,152 @@ func (t *turn) needsResolving() bool {
 		age > t.e.Settings.RegexRefreshInterval
 }
 
-// Resolve finds out what the group's expressions stand for, and raises its epoch if that is something else than before.
-// After GroupMetadataManager.handleRegularExpressionsResult and TopicRegexResolver.
-func (g *Group) Resolve(e *Env, out *runtime.Out) {
-	w := writer{e: e, out: out, group: g.id}
-	regexes := map[string]*schema.ExpressionValue{}
+// Resolved is what a group's expressions stand for.
+type Resolved struct {
+	group   *Group
+	version int64               // of the metadata that it is of
+	topics  map[string][]string // by expression, in order; those that took too long are not in it
+}
+
+// Group returns the group that has asked.
+func (r *Resolved) Group() *Group { return r.group }
+
+// Resolve returns the work of finding out what the group's expressions stand for. It may take long, and knows nothing of the group:
+// any goroutine may do it. It gives up once stop says so. TakeOver must get what comes out.
+func (g *Group) Resolve(e *Env) func(stop func() bool) *Resolved {
+	var regexes []string
 	for _, m := range g.members {
 		if m.present && m.Said.Regex != "" {
-			regexes[m.Said.Regex] = nil
+			regexes = append(regexes, m.Said.Regex)
 		}
 	}
-	version, names, changed := e.Metadata.TopicsVersion(), e.Metadata.TopicNames(), false
-	for re := range regexes {
-		v := &schema.ExpressionValue{Topics: matching(e, g.id, re, names), Version: version, TimestampMs: out.Now.WallMs()}
-		if old := g.expressions[re]; old == nil && len(v.Topics) > 0 || old != nil && !slices.Equal(old.Topics, v.Topics) {
-			changed = true
+	slices.SortFunc(regexes, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	regexes = slices.Compact(regexes)
+	g.resolving = true
+	metadata, log := e.Metadata, e.Log.With(zap.String("group", g.id))
+	return func(stop func() bool) *Resolved {
+		r := &Resolved{group: g, version: metadata.TopicsVersion(), topics: map[string][]string{}}
+		names := metadata.TopicNames()
+		for _, re := range regexes {
+			topics, ok := matching(log, re, names, stop)
+			if !ok {
+				log.Warn("a regular expression that a group subscribes to takes too long to resolve, and stands for what it stood for before",
+					zap.String("regex", re), zap.Int("topics", len(names)))
+				continue
+			}
+			r.topics[re] = topics
 		}
-		regexes[re] = v
-		e.value = v.Append(e.value[:0])
-		w.write(schema.ConsumerExpression, re, e.value)
+		return r
 	}
-	topics := map[string]bool{}
+}
+
+// TakeOver stores what the group's expressions stand for, and raises its epoch if that is something else than before. Expressions
+// that nobody has any more do not count. After GroupMetadataManager.handleRegularExpressionsResult and TopicRegexResolver.
+func (g *Group) TakeOver(e *Env, out *runtime.Out, r *Resolved) {
+	g.resolving = false
+	w := writer{e: e, out: out, group: g.id}
+	topics, changed, seen := map[string]bool{}, false, map[string]bool{}
 	for _, m := range g.members {
 		if !m.present {
 			continue
 		}
-		for _, topic := range m.Said.Topics {
-			topics[topic] = true
+		add(topics, m.Said.Topics)
+		re := m.Said.Regex
+		if re == "" || seen[re] {
+			continue
 		}
-		if v := regexes[m.Said.Regex]; v != nil {
-			for _, topic := range v.Topics {
-				topics[topic] = true
-			}
+		seen[re] = true
+		v := &schema.ExpressionValue{Version: r.version, TimestampMs: out.Now.WallMs()}
+		old, now := g.expressions[re], r.topics[re]
+		switch _, resolved := r.topics[re]; {
+		case resolved:
+			v.Topics = now
+			changed = changed || old == nil && len(now) > 0 || old != nil && !slices.Equal(old.Topics, now)
+		case old != nil:
+			v.Topics = old.Topics
 		}
+		add(topics, v.Topics)
+		e.value = v.Append(e.value[:0])
+		w.write(schema.ConsumerExpression, re, e.value)
 	}
 	hash := e.hashOf(sortedKeys(topics))
-	if len(regexes) > 0 && (changed || hash != g.hash) {
+	if len(seen) > 0 && (changed || hash != g.hash) {
 		w.groupRecord(g.epoch+1, hash)
-		g.refreshed = version
+		g.refreshed = r.version
 		e.Log.Info("regular expressions of a group stand for other topics now", zap.String("group", g.id), zap.Int32("epoch", g.epoch+1))
 	}
+}
+
+func add(set map[string]bool, list []string) {
+	for _, s := range list {
+		set[s] = true
+	}
+}
+
+// maxExpressionCost bounds what an expression may grow to: every expression of up to 32 KB of topic names fits, but not counted
+// repetitions of repetitions. It bounds the time to look at one name to a fraction of a second.
+const maxExpressionCost = 1 << 16
+
+// cost is about how many instructions and ranges of characters an expression compiles to, or more than maxExpressionCost.
+func cost(re *syntax.Regexp) int {
+	n := 1 + len(re.Rune)
+	for _, sub := range re.Sub {
+		if n += cost(sub); n > maxExpressionCost {
+			return n
+		}
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1) + 1
+	}
+	return n
 }
 
 // whole compiles an expression that names must match from their first to their last character. It is read before anything is put
 // around it: a quotation that it leaves open (\Q) ends with it.
 func whole(re string) (*regexp.Regexp, error) {
-	parsed, err := syntax.Parse(re, syntax.Perl)
+	parsed, err := parse(re)
 	if err != nil {
 		return nil, err
 	}
 	return regexp.Compile(`\A(?:` + parsed.String() + `)\z`)
 }
 
-// matching returns the topics that an expression matches as a whole, in order.
-func matching(e *Env, group, re string, names []string) []string {
+func parse(re string) (*syntax.Regexp, error) {
+	parsed, err := syntax.Parse(re, syntax.Perl)
+	if err == nil && cost(parsed) > maxExpressionCost {
+		return nil, &syntax.Error{Code: syntax.ErrLarge, Expr: re}
+	}
+	return parsed, err
+}
+
+// CheckExpression says why a regular expression cannot be subscribed to. It may take seconds for a hostile one.
+func CheckExpression(re string) error {
+	if _, err := parse(re); err != nil {
+		return fail(kerr.InvalidRegularExpression, "SubscribedTopicRegex `%s` is not a valid regular expression: %s.", re, describeExpressionError(err))
+	}
+	return nil
+}
+
+// matching returns the topics that an expression matches as a whole, in order; not ok if stop said so.
+func matching(log *zap.Logger, re string, names []string, stop func() bool) (topics []string, ok bool) {
+	if stop() {
+		return nil, false
+	}
 	compiled, err := whole(re)
 	if err != nil {
-		e.Log.Error("a regular expression that a group subscribes to cannot be read and matches nothing",
-			zap.String("group", group), zap.String("regex", re), zap.Error(err))
-		return nil
+		log.Error("a regular expression that a group subscribes to cannot be read and matches nothing", zap.String("regex", re), zap.Error(err))
+		return nil, true
 	}
-	var topics []string
 	for _, name := range names {
+		if stop() {
+			return nil, false
+		}
 		if compiled.MatchString(name) {
 			topics = append(topics, name)
 		}
 	}
 	slices.Sort(topics)
-	return topics
+	return topics, true
 }
 
 // describeExpressionError is what RE2/J, Kafka's library, says of the same fault.

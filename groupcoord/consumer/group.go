@@ -92,6 +92,7 @@ type Group struct {
 
 	refreshed int64          // soft: version of the metadata that hash is of
 	resolve   *runtime.Timer // soft: when expressions are to be resolved
+	resolving bool           // soft: that is being done
 }
 
 // New returns a group without members, as it is before its first record.

@@ -25,13 +25,17 @@ type turn struct {
 	named     bool
 	expressed expression
 	views     []candidate // cache of members
+
+	unreadable error // why the expression that the member has sent cannot be subscribed to
 }
 
 // Heartbeat handles a ConsumerGroupHeartbeat of a member that joins or stays. What it writes makes the answer true; Settle must
-// be called with the returned Followup once that is known.
+// be called with the returned Followup once that is known. unreadable is what CheckExpression says of the request's expression.
 // After GroupMetadataManager.consumerGroupHeartbeat.
-func (g *Group) Heartbeat(e *Env, out *runtime.Out, who Caller, r *kmsg.ConsumerGroupHeartbeatRequest) (*kmsg.ConsumerGroupHeartbeatResponse, *Followup, error) {
-	t := &turn{writer: writer{e: e, out: out, group: g.id}, g: g}
+func (g *Group) Heartbeat(
+	e *Env, out *runtime.Out, who Caller, r *kmsg.ConsumerGroupHeartbeatRequest, unreadable error,
+) (*kmsg.ConsumerGroupHeartbeatResponse, *Followup, error) {
+	t := &turn{writer: writer{e: e, out: out, group: g.id}, g: g, unreadable: unreadable}
 	id := r.MemberID
 	if err := g.checkRoom(e, id, r.InstanceID); err != nil {
 		return nil, nil, err

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
 
 	"github.com/gregor-broker/gregor/groupcoord/assignor"
@@ -242,8 +241,4 @@ func (t *turn) topicsOf(v *View) []Topic {
 		}
 	}
 	return ids
-}
-
-func errBadExpression(re string, err error) error {
-	return fail(kerr.InvalidRegularExpression, "SubscribedTopicRegex `%s` is not a valid regular expression: %s.", re, describeExpressionError(err))
 }
