@@ -226,6 +226,10 @@ func TestZooKeeperShell(t *testing.T) {
 	tools.run(t, "kafka-topics", "--create", "--topic", topic, "--replica-assignment", "1:2:3,2:3:1", "--config", "retention.ms=100000")
 	c.AwaitInSync(t, limit, topic)
 	controller := c.Controller(t)
+	features := `\{\}`
+	if harness.Peer() == harness.Gregor { // its mark: docs/adr/005-extensions.md
+		features = `\{"gregor\.extensions":\{"min_version":1,"max_version":1\}\}`
+	}
 	for _, check := range []struct {
 		command []string
 		want    string // a pattern of the whole answer
@@ -235,7 +239,7 @@ func TestZooKeeperShell(t *testing.T) {
 		{[]string{"get", "/controller_epoch"}, `\d+`},
 		{[]string{"get", "/cluster/id"}, `\{"version":"1","id":"[A-Za-z0-9_-]{22}"\}`},
 		{[]string{"get", "/feature"}, `\{"features":\{\},"version":2,"status":1\}`},
-		{[]string{"get", "/brokers/ids/2"}, `\{"features":\{\},"listener_security_protocol_map":\{"PLAINTEXT":"PLAINTEXT"\},"endpoints":\["PLAINTEXT://` +
+		{[]string{"get", "/brokers/ids/2"}, `\{"features":` + features + `,"listener_security_protocol_map":\{"PLAINTEXT":"PLAINTEXT"\},"endpoints":\["PLAINTEXT://` +
 			regexp.QuoteMeta(c.Broker(2).Addr) + `"\],"jmx_port":-1,"port":\d+,"host":"127\.0\.0\.1","version":5,"timestamp":"\d+"\}`},
 		{[]string{"get", "/brokers/topics/" + topic}, `\{"partitions":\{"0":\[1,2,3\],"1":\[2,3,1\]\},"topic_id":"[A-Za-z0-9_-]{22}","adding_replicas":\{\},"removing_replicas":\{\},"version":3\}`},
 		{[]string{"get", "/brokers/topics/" + topic + "/partitions/1/state"}, `\{"controller_epoch":\d+,"leader":2,"version":1,"leader_epoch":0,"isr":\[2,3,1\]\}`},
