@@ -46,7 +46,7 @@ var replicationKeys = []Key{
 	{Name: "replica.selector.class", Type: String, Default: none, Standing: Refused, Why: refuseJava,
 		Allow: []string{"", "org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector"},
 		Doc:   "How the replica that a consumer reads from is chosen."},
-	{Name: "replica.socket.receive.buffer.bytes", Type: Int, Default: "65536", Standing: Accepted, Why: whyAlone,
+	{Name: "replica.socket.receive.buffer.bytes", Type: Int, Default: "65536", Standing: Accepted, Why: whySystem,
 		Doc: "Receive buffer of fetchers."},
 	{Name: "replica.socket.timeout.ms", Type: Int, Default: "30000", Standing: Clustered, Why: whyAlone,
 		Doc: "How long a fetcher waits for its leader."},

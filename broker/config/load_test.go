@@ -356,6 +356,9 @@ func TestEveryKeyIsReadOrExplained(t *testing.T) {
 			if (k.Standing == Honoured || k.Standing == Extended) != (k.Why == "") {
 				t.Errorf("%s: standing %d, why %q", k.Name, k.Standing, k.Why)
 			}
+			if k.Why == whyAlone && k.Standing != Clustered {
+				t.Errorf("%s has no effect in a cluster either, and says %q", k.Name, k.Why)
+			}
 			if (k.Standing == Refused) != (len(k.Allow) > 0) {
 				t.Errorf("%s: standing %d, allows %q", k.Name, k.Standing, k.Allow)
 			}

@@ -3,6 +3,10 @@ package config
 // Why a key has no effect.
 const (
 	whyAlone       = "a single broker has no followers or other brokers to deal with"
+	whyOrders      = "the controller's orders use the listener that brokers use among themselves"
+	whySystem      = "the system chooses the size of this buffer"
+	whyConnect     = "connecting to another broker may take as long as a request to it"
+	whyUnclean     = "an unclean election happens as soon as it is allowed and needed"
 	whyKRaft       = "there is no KRaft quorum; the broker keeps its metadata itself"
 	whyJava        = "there is no JVM"
 	whyThreads     = "background work is not done by a fixed number of threads"
