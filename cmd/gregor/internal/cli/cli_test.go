@@ -57,6 +57,16 @@ func TestAskCoordinator(t *testing.T) {
 	}
 }
 
+func TestHasPartitions(t *testing.T) {
+	topic := kadm.TopicDetail{Topic: "t", Partitions: kadm.PartitionDetails{0: {}}}
+	if err := HasPartitions(topic, 0); err != nil {
+		t.Error(err)
+	}
+	if err := HasPartitions(topic, 0, 9); err == nil || err.Error() != "topic t has no partition 9; it has 1 partition, from 0 on" {
+		t.Error(err)
+	}
+}
+
 func TestTableAndFailures(t *testing.T) {
 	var out, errOut bytes.Buffer
 	if err := Table(&out, [][]string{{"NAME", "N"}, {"longer-name", "1"}}); err != nil || out.String() != "NAME         N\nlonger-name  1\n" {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 // KeyValues reads "key=value" arguments, in order.
@@ -129,6 +131,16 @@ func ParseSelection(list []string) (Selection, error) {
 		}
 	}
 	return chosen, nil
+}
+
+// HasPartitions refuses partitions that a topic does not have.
+func HasPartitions(t kadm.TopicDetail, partitions ...int32) error {
+	for _, p := range partitions {
+		if _, ok := t.Partitions[p]; !ok {
+			return fmt.Errorf("topic %s has no partition %d; it has %s, from 0 on", t.Topic, p, Count(len(t.Partitions), "partition"))
+		}
+	}
+	return nil
 }
 
 // Has says whether a partition is selected.

@@ -162,7 +162,7 @@ func (p *plan) run(ctx context.Context, c *cli.Connection, out io.Writer) error 
 	return err
 }
 
-// topicsExist refuses topics that do not exist: the client would wait for them.
+// topicsExist refuses topics and partitions that do not exist: the client would wait for them.
 func (p *plan) topicsExist(ctx context.Context, client *kgo.Client) error {
 	details, err := kadm.NewClient(client).ListTopics(ctx, p.topics...)
 	if err != nil {
@@ -171,6 +171,9 @@ func (p *plan) topicsExist(ctx context.Context, client *kgo.Client) error {
 	for _, t := range details.Sorted() {
 		if t.Err != nil {
 			return fmt.Errorf("topic %s: %w", t.Topic, cli.Explain(t.Err, ""))
+		}
+		if err := cli.HasPartitions(t, p.partitions...); err != nil {
+			return err
 		}
 	}
 	return nil

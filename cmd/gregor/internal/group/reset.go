@@ -142,6 +142,9 @@ func planMoves(ctx context.Context, admin *kadm.Client, group string, chosen cli
 		if !chosen.Has(e.Topic, e.Partition) || len(chosen) == 0 && !has {
 			continue
 		}
+		if e.Err != nil && e.Partition < 0 {
+			return nil, fmt.Errorf("topic %s: %w", e.Topic, cli.Explain(e.Err, ""))
+		}
 		if e.Err != nil {
 			return nil, fmt.Errorf("%s-%d: %w", e.Topic, e.Partition, cli.Explain(e.Err, ""))
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -53,6 +54,9 @@ func Command() *cobra.Command {
 				return err
 			}
 			defer client.Close()
+			if err := o.partitionExists(cmd.Context(), client, args[0]); err != nil {
+				return err
+			}
 			n, err := produceLines(cmd.Context(), client, cmd.InOrStdin(), parser)
 			if !o.quiet {
 				fmt.Fprintln(cmd.ErrOrStderr(), cli.Count(n, "record")+" produced")
@@ -81,6 +85,18 @@ func parserNull(o *options, given bool) {
 	if !given {
 		o.null = nothing
 	}
+}
+
+// partitionExists refuses a partition that the topic does not have. A topic that does not exist yet may be made.
+func (o options) partitionExists(ctx context.Context, client *kgo.Client, topic string) error {
+	if o.partition < 0 {
+		return nil
+	}
+	details, err := kadm.NewClient(client).ListTopicsWithInternal(ctx, topic)
+	if err != nil || details[topic].Err != nil {
+		return err
+	}
+	return cli.HasPartitions(details[topic], o.partition)
 }
 
 func (o options) clientOptions() ([]kgo.Opt, error) {
