@@ -26,7 +26,8 @@ type ClusterOptions struct {
 	Props   map[string]string // of every broker; they win over the harness's
 	PropsOf func(id int) map[string]string
 	// Place says where a broker is to run: on which address, and the words of a command that runs another one there. nil = all here.
-	Place func(id int) (host string, wrapper []string)
+	Place     func(id int) (host string, wrapper []string)
+	ZooKeeper map[string]string // settings of ZooKeeper
 	// ZooKeeperHost is where brokers elsewhere reach this machine. "" = 127.0.0.1.
 	ZooKeeperHost string
 	// Requests, if it is set, is told of each request that comes to a broker of a proxied cluster from its peers. It is called from
@@ -105,6 +106,7 @@ func newCluster(dir string, o ClusterOptions) (*Cluster, error) {
 	}
 	var err error
 	settings := map[string]string{}
+	maps.Copy(settings, o.ZooKeeper)
 	if o.ZooKeeperHost != "" {
 		settings["clientPortAddress"] = "0.0.0.0"
 	}

@@ -75,24 +75,31 @@ func (a *authority) sign(t *testing.T, name string, form *x509.Certificate) (*x5
 
 func (a *authority) path(name string) string { return filepath.Join(a.dir, name+".pem") }
 
-// TestTLS speaks to a server that wants certificates, and has the nodes' access follow from them.
-func TestTLS(t *testing.T) {
-	harness.Need(t, "java")
-	noLeaks(t)
-	a := newAuthority(t, t.TempDir())
+// server returns the settings of a ZooKeeper that wants certificates at a port of localhost, besides the one in the clear.
+func (a *authority) server(t *testing.T) (port int, settings map[string]string) {
+	t.Helper()
 	a.sign(t, "server", &x509.Certificate{DNSNames: []string{"localhost"}})
-	a.sign(t, "broker", &x509.Certificate{})
 	port, err := harness.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := harness.StartEnsemble(t, map[string]string{
+	return port, map[string]string{
 		"serverCnxnFactory":       "org.apache.zookeeper.server.NettyServerCnxnFactory",
 		"secureClientPortAddress": "127.0.0.1", "secureClientPort": strconv.Itoa(port),
 		"ssl.keyStore.location": a.path("server"), "ssl.trustStore.location": a.path("authority"),
 		"ssl.hostnameVerification": "false", // of clients
 		"authProvider.x509":        "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
-	})
+	}
+}
+
+// TestTLS speaks to a server that wants certificates, and has the nodes' access follow from them.
+func TestTLS(t *testing.T) {
+	harness.Need(t, "java")
+	noLeaks(t)
+	a := newAuthority(t, t.TempDir())
+	a.sign(t, "broker", &x509.Certificate{})
+	port, settings := a.server(t)
+	server := harness.StartEnsemble(t, settings)
 	secure := func(name string, wait time.Duration, change func(*zk.TLS)) (*zk.Store, error) {
 		o := zk.Options{Connect: net.JoinHostPort(name, strconv.Itoa(port)) + "/secure", SessionTimeout: sessionTimeout,
 			SetACL: true, Clock: clock.System, Logger: logger(t),
