@@ -54,7 +54,7 @@ type Settings struct {
 	// Extensions are the features that the setting of that name brings to a cluster on ZooKeeper, at their initial levels.
 	Extensions []Feature
 	// RefuseUnknownReplicas is for what 4.4 refuses and 3.9 does not, or in another order: unregistered brokers, too many
-	// partitions at once, a topic twice in one DeleteTopics.
+	// partitions at once, a topic twice in one DeleteTopics; and what is named twice in CreateTopics is answered once.
 	RefuseUnknownReplicas bool
 
 	Seed uint64 // of placement and topic ids; for tests

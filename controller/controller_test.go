@@ -315,7 +315,11 @@ func TestDeletionNamedTwice(t *testing.T) {
 			want = kerr.InvalidRequest.Code
 		}
 		got := n.delete("a", "b", "a").Topics
-		if got[0].ErrorCode != want || got[1].ErrorCode != 0 || got[2].ErrorCode != want {
+		answers := 3
+		if kafka4 {
+			answers = 2
+		}
+		if len(got) != answers || got[0].ErrorCode != want || got[1].ErrorCode != 0 {
 			t.Errorf("as 4.4 %v: %+v", kafka4, got)
 		}
 	}
@@ -470,10 +474,8 @@ func TestTopicsNamedTwiceForDeletion(t *testing.T) {
 	} {
 		r := kmsg.NewPtrDeleteTopicsRequest()
 		r.Version, r.TimeoutMillis, r.Topics = 6, 30000, wanted
-		for _, got := range ask(n.DeleteTopics, r).Topics {
-			if got.ErrorCode != kerr.InvalidRequest.Code {
-				t.Errorf("%+v: error %d", wanted, got.ErrorCode)
-			}
+		if got := ask(n.DeleteTopics, r).Topics; len(got) != 1 || got[0].ErrorCode != kerr.InvalidRequest.Code {
+			t.Errorf("%+v: %+v", wanted, got)
 		}
 	}
 	if resp := n.delete("a"); resp.Topics[0].ErrorCode != 0 {

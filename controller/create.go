@@ -14,12 +14,17 @@ import (
 // createTopics serves CreateTopics.
 func (m *Machine) createTopics(r *kmsg.CreateTopicsRequest, permit Permit, done func(*kmsg.CreateTopicsResponse)) {
 	resp := r.ResponseKind().(*kmsg.CreateTopicsResponse)
-	for i := range r.Topics {
+	name := func(t *kmsg.CreateTopicsRequestTopic) string { return t.Topic }
+	twice, topics := duplicates(r.Topics, name), r.Topics
+	if m.o.Settings.RefuseUnknownReplicas {
+		topics = once(topics, name)
+	}
+	for i := range topics {
 		rt := kmsg.NewCreateTopicsResponseTopic()
-		rt.Topic = r.Topics[i].Topic
+		rt.Topic = topics[i].Topic
 		resp.Topics = append(resp.Topics, rt)
 	}
-	q := m.newRequest(len(r.Topics), r.TimeoutMillis, func(i int, code int16, message *string) {
+	q := m.newRequest(len(topics), r.TimeoutMillis, func(i int, code int16, message *string) {
 		rt := &resp.Topics[i]
 		rt.ErrorCode, rt.ErrorMessage = code, message
 		if code != 0 {
@@ -35,10 +40,9 @@ func (m *Machine) createTopics(r *kmsg.CreateTopicsRequest, permit Permit, done 
 		q.begin(m, r.TimeoutMillis)
 		return
 	}
-	twice := duplicates(r.Topics, func(t *kmsg.CreateTopicsRequestTopic) string { return t.Topic })
 	var list []*creation
-	for i := range r.Topics {
-		c, err := m.newCreation(&r.Topics[i], twice)
+	for i := range topics {
+		c, err := m.newCreation(&topics[i], twice)
 		if err == nil && !r.ValidateOnly {
 			err = permit.take(len(c.t.parts))
 		}

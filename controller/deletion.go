@@ -37,6 +37,10 @@ func (m *Machine) deleteTopics(r *kmsg.DeleteTopicsRequest, permit Permit, done 
 			wanted = append(wanted, kmsg.DeleteTopicsRequestTopic{Topic: &r.TopicNames[i]})
 		}
 	}
+	var twice map[string]bool
+	if m.o.Settings.RefuseUnknownReplicas && m.active() {
+		twice, wanted = duplicates(wanted, m.nameOrID), once(wanted, m.nameOrID)
+	}
 	resp := r.ResponseKind().(*kmsg.DeleteTopicsResponse)
 	for i := range wanted {
 		rt := kmsg.NewDeleteTopicsResponseTopic()
@@ -49,10 +53,6 @@ func (m *Machine) deleteTopics(r *kmsg.DeleteTopicsRequest, permit Permit, done 
 	if !m.active() {
 		q.abandon(m)
 		return
-	}
-	var twice map[string]bool
-	if m.o.Settings.RefuseUnknownReplicas {
-		twice = duplicates(wanted, m.nameOrID)
 	}
 	var marks []*mark
 	for i := range wanted {

@@ -16,22 +16,23 @@ import (
 // createPartitions serves CreatePartitions. Words and order as kafka.server.ZkAdminManager.createPartitions in 3.9.
 func (m *Machine) createPartitions(r *kmsg.CreatePartitionsRequest, permit Permit, done func(*kmsg.CreatePartitionsResponse)) {
 	resp := r.ResponseKind().(*kmsg.CreatePartitionsResponse)
-	for i := range r.Topics {
+	name := func(t *kmsg.CreatePartitionsRequestTopic) string { return t.Topic }
+	twice, topics := duplicates(r.Topics, name), once(r.Topics, name)
+	for i := range topics {
 		rt := kmsg.NewCreatePartitionsResponseTopic()
-		rt.Topic = r.Topics[i].Topic
+		rt.Topic = topics[i].Topic
 		resp.Topics = append(resp.Topics, rt)
 	}
-	q := m.newRequest(len(r.Topics), r.TimeoutMillis, func(i int, code int16, message *string) {
+	q := m.newRequest(len(topics), r.TimeoutMillis, func(i int, code int16, message *string) {
 		resp.Topics[i].ErrorCode, resp.Topics[i].ErrorMessage = code, message
 	}, func(m *Machine) { m.do(Answer{resp, func() { done(resp) }}) })
 	if !m.active() {
 		q.abandon(m)
 		return
 	}
-	twice := duplicates(r.Topics, func(t *kmsg.CreatePartitionsRequestTopic) string { return t.Topic })
 	var list []*growth
-	for i := range r.Topics {
-		g := &growth{request: &r.Topics[i], q: q, i: i}
+	for i := range topics {
+		g := &growth{request: &topics[i], q: q, i: i}
 		if twice[g.request.Topic] {
 			q.result(m, i, errcode.New(kerr.InvalidRequest, "Duplicate topic in request."))
 		} else if err := m.plan(g); err != nil || r.ValidateOnly {

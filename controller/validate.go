@@ -96,6 +96,19 @@ func duplicates[T any](list []T, name func(*T) string) map[string]bool {
 	return twice
 }
 
+// once returns a list without what is named again: Kafka answers for it once.
+func once[T any](list []T, name func(*T) string) []T {
+	seen := map[string]bool{}
+	var kept []T
+	for i := range list {
+		if n := name(&list[i]); !seen[n] {
+			seen[n] = true
+			kept = append(kept, list[i])
+		}
+	}
+	return kept
+}
+
 // assignment returns the replicas that a new topic gets.
 func (m *Machine) assignment(t *kmsg.CreateTopicsRequestTopic) ([][]int32, error) {
 	if len(t.ReplicaAssignment) > 0 {

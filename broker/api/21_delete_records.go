@@ -23,38 +23,48 @@ func serveDeleteRecords(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.DeleteRecordsRequest)
 	image := s.Metadata.Image()
 	var entries []replica.DeleteEntry
+	place := map[partitionKey]int{} // of a partition that is named again, the last offset counts
 	for _, asked := range r.Topics {
 		for _, ap := range asked.Partitions {
+			key := partitionKey{topic: asked.Topic, partition: ap.Partition}
+			if i, again := place[key]; again {
+				entries[i].Offset = ap.Offset
+				continue
+			}
 			e := replica.DeleteEntry{Topic: asked.Topic, Partition: ap.Partition, Offset: ap.Offset}
 			if image.Partition(asked.Topic, ap.Partition) == nil {
 				e.Err = errUnknownPartition
 			}
+			place[key] = len(entries)
 			entries = append(entries, e)
 		}
 	}
 	timeout := time.Duration(r.TimeoutMillis) * time.Millisecond
 	s.Replicas.DeleteRecords(timeout, entries, func(results []replica.DeleteResult) {
-		c.Reply(s.deleteRecordsResponse(c, r, results))
+		c.Reply(s.deleteRecordsResponse(c, entries, results))
 	})
 }
 
-// deleteRecordsResponse puts the answer together; the results are in the order of the request's partitions.
-func (s *Services) deleteRecordsResponse(c *Call, r *kmsg.DeleteRecordsRequest, results []replica.DeleteResult) *kmsg.DeleteRecordsResponse {
+// deleteRecordsResponse puts the answer together, each topic once; the results are in the order of the entries.
+func (s *Services) deleteRecordsResponse(c *Call, entries []replica.DeleteEntry, results []replica.DeleteResult) *kmsg.DeleteRecordsResponse {
 	response := kmsg.NewPtrDeleteRecordsResponse()
-	for _, asked := range r.Topics {
-		t := kmsg.NewDeleteRecordsResponseTopic()
-		t.Topic = asked.Topic
-		for _, ap := range asked.Partitions {
-			result := &results[0]
-			results = results[1:]
-			p := kmsg.NewDeleteRecordsResponseTopicPartition()
-			p.Partition, p.LowWatermark = ap.Partition, result.LowWatermark
-			if p.ErrorCode = c.Code(result.Err); p.ErrorCode == kerr.UnknownServerError.Code {
-				s.logUnexpected(c, "delete records", asked.Topic, ap.Partition, result.Err)
-			}
-			t.Partitions = append(t.Partitions, p)
+	place := map[string]int{}
+	for i := range entries {
+		e, result := &entries[i], &results[i]
+		at, known := place[e.Topic]
+		if !known {
+			at = len(response.Topics)
+			place[e.Topic] = at
+			t := kmsg.NewDeleteRecordsResponseTopic()
+			t.Topic = e.Topic
+			response.Topics = append(response.Topics, t)
 		}
-		response.Topics = append(response.Topics, t)
+		p := kmsg.NewDeleteRecordsResponseTopicPartition()
+		p.Partition, p.LowWatermark = e.Partition, result.LowWatermark
+		if p.ErrorCode = c.Code(result.Err); p.ErrorCode == kerr.UnknownServerError.Code {
+			s.logUnexpected(c, "delete records", e.Topic, e.Partition, result.Err)
+		}
+		response.Topics[at].Partitions = append(response.Topics[at].Partitions, p)
 	}
 	return response
 }

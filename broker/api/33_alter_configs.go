@@ -40,7 +40,7 @@ func serveAlterConfigs(s *Services, c *Call, request kmsg.Request) {
 			return config.ReplaceTopic(s.Config.Now(), values)
 		}
 	}
-	s.alterResources(resources, r.ValidateOnly, change, func(results []error) {
+	s.alterResources(resources, r.ValidateOnly, nil, change, func(results []error) {
 		response := kmsg.NewPtrAlterConfigsResponse()
 		for i, err := range results {
 			answer := kmsg.NewAlterConfigsResponseResource()

@@ -21,11 +21,24 @@ func serveIncrementalAlterConfigs(s *Services, c *Call, request kmsg.Request) {
 	for i, res := range r.Resources {
 		resources[i] = resource{res.ResourceType, res.ResourceName}
 	}
-	change := func(i int) change {
+	changesOf := func(i int) []config.Change {
 		changes := make([]config.Change, 0, len(r.Resources[i].Configs))
 		for _, k := range r.Resources[i].Configs {
 			changes = append(changes, config.Change{Name: k.Name, Op: config.Op(k.Op), Value: k.Value})
 		}
+		return changes
+	}
+	check := func(i int) error {
+		switch resources[i].kind {
+		case kmsg.ConfigResourceTypeTopic:
+			return config.CheckTopicChanges(s.Config.Now(), changesOf(i))
+		case kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
+			return config.CheckNoLists(changesOf(i))
+		}
+		return nil
+	}
+	change := func(i int) change {
+		changes := changesOf(i)
 		return func(old map[string]string) (map[string]string, error) {
 			switch resources[i].kind {
 			case kmsg.ConfigResourceTypeBroker:
@@ -40,7 +53,7 @@ func serveIncrementalAlterConfigs(s *Services, c *Call, request kmsg.Request) {
 			return config.AlterTopic(s.Config.Now(), old, changes)
 		}
 	}
-	s.alterResources(resources, r.ValidateOnly, change, func(results []error) {
+	s.alterResources(resources, r.ValidateOnly, check, change, func(results []error) {
 		response := kmsg.NewPtrIncrementalAlterConfigsResponse()
 		for i, err := range results {
 			answer := kmsg.NewIncrementalAlterConfigsResponseResource()

@@ -22,6 +22,7 @@ const (
 
 var (
 	errNoSuchTopic   = errcode.New(kerr.UnknownTopicOrPartition, "the topic does not exist")
+	errDefaultTopic  = errcode.New(kerr.InvalidRequest, "Default topic resources are not allowed.")
 	errOtherResource = errcode.New(kerr.InvalidRequest, "this broker has no configuration of this type of resource")
 	errResourceTwice = errcode.New(kerr.InvalidRequest, "the resource is named more than once")
 )
@@ -36,8 +37,9 @@ type resource struct {
 type change func(old map[string]string) (map[string]string, error)
 
 // alterResources answers for each resource once: named twice it is refused, otherwise the controller writes what change
-// returns; what it returns for loggers is their levels. done gets the errors in the order of resources.
-func (s *Services) alterResources(resources []resource, validateOnly bool, change func(i int) change, done func([]error)) {
+// returns; what it returns for loggers is their levels. check, if not nil, says what is wrong with the request whatever the
+// configuration is, which 4.4 looks at before the name. done gets the errors in the order of resources.
+func (s *Services) alterResources(resources []resource, validateOnly bool, check func(i int) error, change func(i int) change, done func([]error)) {
 	counts := map[resource]int{}
 	for _, r := range resources {
 		counts[r]++
@@ -48,6 +50,12 @@ func (s *Services) alterResources(resources []resource, validateOnly bool, chang
 			gather.put(i, errResourceTwice)
 			continue
 		}
+		if check != nil && s.Embedded {
+			if err := check(i); err != nil {
+				gather.put(i, err)
+				continue
+			}
+		}
 		s.alterResource(r, validateOnly, change(i), func(err error) { gather.put(i, err) })
 	}
 }
@@ -55,8 +63,8 @@ func (s *Services) alterResources(resources []resource, validateOnly bool, chang
 func (s *Services) alterResource(r resource, validateOnly bool, change change, done func(error)) {
 	switch r.kind {
 	case kmsg.ConfigResourceTypeTopic:
-		if s.Metadata.Image().Topic(r.name) == nil {
-			done(errNoSuchTopic)
+		if err := s.checkTopic(r.name); err != nil {
+			done(err)
 			return
 		}
 		s.Controller.AlterConfigs(kindTopics, r.name, change, validateOnly, done)
@@ -84,6 +92,21 @@ func (s *Services) alterResource(r resource, validateOnly bool, change change, d
 	default:
 		done(errOtherResource)
 	}
+}
+
+// checkTopic says why there is no topic to alter. 4.4 looks at the name.
+func (s *Services) checkTopic(name string) error {
+	switch {
+	case name == "":
+		return errDefaultTopic
+	case s.Metadata.Image().Topic(name) != nil:
+		return nil
+	case s.Embedded:
+		if err := controller.ValidTopicName(name); err != nil {
+			return err
+		}
+	}
+	return errNoSuchTopic
 }
 
 // defaultEntity is the metadata store's name for all brokers.

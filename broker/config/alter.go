@@ -38,6 +38,31 @@ func AlterTopic(s *Snapshot, old map[string]string, changes []Change) (map[strin
 	return next, ValidateTopic(s, next)
 }
 
+// CheckTopicChanges says what is wrong with changes of a topic whatever its overrides are.
+func CheckTopicChanges(s *Snapshot, changes []Change) error {
+	_, err := s.applyAll(topicTable, nil, changes)
+	return err
+}
+
+// CheckNoLists refuses list operations on what has no lists as far as 4.4's controller knows: groups and subscriptions to clients'
+// metrics, for all that two of the latter's keys are lists.
+func CheckNoLists(changes []Change) error {
+	if err := wellFormed(changes); err != nil {
+		return err
+	}
+	for _, c := range changes {
+		if c.Op == Append || c.Op == Subtract {
+			return errNoList(c)
+		}
+	}
+	return nil
+}
+
+func errNoList(c Change) error {
+	verb := map[Op]string{Append: "APPEND", Subtract: "SUBTRACT"}[c.Op]
+	return errcode.Newf(kerr.InvalidConfig, "Can't %s to key %s because its type is not LIST.", verb, c.Name)
+}
+
 // ReplaceTopic returns the overrides that AlterConfigs sets: exactly these and no others.
 func ReplaceTopic(s *Snapshot, values []Change) (map[string]string, error) {
 	if err := wellFormed(values); err != nil {
@@ -107,8 +132,7 @@ func (s *Snapshot) apply(table *scopeKeys, overrides map[string]string, c Change
 func (s *Snapshot) applyToList(table *scopeKeys, overrides map[string]string, c Change) error {
 	k := table.byName[c.Name]
 	if k == nil || !k.in(s.mode) || k.typeIn(s.mode) != List {
-		verb := map[Op]string{Append: "APPEND", Subtract: "SUBTRACT"}[c.Op]
-		return errcode.Newf(kerr.InvalidConfig, "Can't %s to key %s because its type is not LIST.", verb, c.Name)
+		return errNoList(c)
 	}
 	list := asList(k.defaults[s.mode-1])
 	if written, ok := overrides[c.Name]; ok {

@@ -103,7 +103,7 @@ func DescribeDefaults(s *Snapshot, names []string) []Row {
 		if !wanted(names, name) {
 			continue
 		}
-		row := Row{Name: name, Sensitive: true}
+		row := Row{Name: name, ReadOnly: true, Sensitive: true}
 		if k := brokerTable.byName[name]; k != nil {
 			row = s.brokerRow(k)
 			row.Value = shown(k, s.stored[name])

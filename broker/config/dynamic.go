@@ -112,6 +112,9 @@ func (s *Snapshot) checkAltered(perBroker bool, old, next map[string]string) err
 	}
 	for _, name := range news {
 		k := keyOf(name)
+		if k == nil {
+			continue
+		}
 		v, problem := k.parse(s.mode, next[name])
 		if problem != nil {
 			return errcode.New(kerr.InvalidRequest, problem.message(name))
@@ -159,8 +162,7 @@ func (s *Snapshot) checkHonoured(names []string, _ bool) error {
 	for _, name := range names {
 		k := keyOf(name)
 		switch {
-		case k == nil:
-			return errcode.Newf(kerr.InvalidRequest, "%s is no key of a broker's configuration, and nothing here would read it", name)
+		case k == nil: // Kafka keeps it for a plugin that may know it; here it is logged that nothing reads it
 		case k.AtStart != "":
 			return errcode.Newf(kerr.InvalidRequest, "%s cannot be changed while the broker runs: %s", name, k.AtStart)
 		case k.unchangeable():
