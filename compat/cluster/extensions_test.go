@@ -101,7 +101,7 @@ func TestExtensions(t *testing.T) {
 	}
 	says("cluster extensions on", 1, lacks)
 	says("cluster extensions", 0, lacks)
-	tools := harness.JavaTools(t, harness.V39)
+	tools := harness.JavaTools(t, harness.V44)
 	if out := tools.Try(t, "kafka-features", "", "--bootstrap-server", c.Seeds(), "upgrade", "--feature", "gregor.extensions=1"); out.Code == 0 ||
 		!strings.Contains(out.String(), "gregor.extensions") {
 		t.Errorf("kafka-features beside 3.9 ends with %d:\n%s", out.Code, out)
@@ -117,7 +117,9 @@ func TestExtensions(t *testing.T) {
 	source := group + "-source"
 	before := producerEpoch(t, c, source)
 	says("cluster extensions", 0, "it can be switched on")
-	says("cluster extensions on", 0, "gregor.extensions is on")
+	tools.Run(t, "kafka-features", "--bootstrap-server", c.Seeds(), "upgrade", "--feature", "gregor.extensions=1")
+	says("cluster extensions on", 0, "gregor.extensions is on") // and everybody has heard
+	configures(t, c, tools, group)
 	client.do(t, "produce 5") // over the connections that it has; the first at the latest says that there is something new
 	client.do(t, "produce 5")
 	if after := producerEpoch(t, c, source); after < before+5 {
@@ -161,6 +163,20 @@ func TestExtensions(t *testing.T) {
 	says("cluster extensions off", 0, "gregor.extensions is off")
 	says("cluster extensions", 0, lacks)
 	goesOnWithKafka(t, c, in, group, source)
+}
+
+// configures gives a group a configuration of its own, which the cluster keeps.
+func configures(t *testing.T, c *harness.Cluster, tools *harness.Tools, group string) {
+	t.Helper()
+	entity := []string{"--bootstrap-server", c.Seeds(), "--entity-type", "groups", "--entity-name", group}
+	tools.Run(t, "kafka-configs", append(entity, "--alter", "--add-config", "consumer.session.timeout.ms=50000")...)
+	harness.Eventually(t, limit, func() error { // any broker is asked, and hears of it when it does
+		out := tools.Run(t, "kafka-configs", append(entity, "--describe")...).String()
+		if !strings.Contains(out, "consumer.session.timeout.ms=50000") {
+			return fmt.Errorf("kafka-configs describes the group as\n%s", out)
+		}
+		return nil
+	})
 }
 
 // goesOnWithKafka makes broker 4, which is Kafka 3.9, the coordinator of everything: the group's offsets are there, and a producer with a
