@@ -242,6 +242,7 @@ type alteration struct {
 	change       func(map[string]string) (map[string]string, error)
 	validateOnly bool
 	own          bool // of a kind that 3.9 does not know
+	lost         int  // replies, one after the other
 	done         func(error)
 	letGo        func()
 }
@@ -329,6 +330,10 @@ func (a *alteration) vanishes() bool {
 	return true
 }
 
+// maxLostReplies is how many replies to an alteration may get lost before it is given up. ZooKeeper closes the connection on what is
+// larger than its jute.maxbuffer, every time; our limit is the default of that, and the servers' may be lower.
+const maxLostReplies = 5
+
 // altered answers, or tries again. After a lost reply doing it again is right either way: change starts from what is there.
 func (m *Machine) altered(a *alteration, values map[string]string, gone bool, err error) {
 	at := store.FailedOp(err)
@@ -338,7 +343,15 @@ func (m *Machine) altered(a *alteration, values map[string]string, gone bool, er
 		a.answer(m, nil)
 	case at == 0 && a.kind == znode.Topics:
 		a.answer(m, errcode.Newf(kerr.UnknownTopicOrPartition, "The topic '%s' does not exist.", a.entity[len(znode.Topics)+1:]))
-	case at >= 0, errors.Is(err, store.ErrUnknown):
+	case at >= 0:
+		m.alterConfigs(a)
+	case errors.Is(err, store.ErrUnknown):
+		if a.lost++; a.lost >= maxLostReplies {
+			m.log.Error("an alteration of a configuration is given up: the reply was lost each time. Its data may be more than ZooKeeper takes",
+				zap.String("entity", a.entity), zap.Int("times", a.lost), zap.Error(err))
+			a.answer(m, kerr.RequestTimedOut)
+			return
+		}
 		m.alterConfigs(a)
 	case errors.Is(err, store.ErrSessionExpired):
 		m.after(always, retryDelay, func() { m.alterConfigs(a) })

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gregor-broker/gregor/controller/store"
@@ -385,6 +386,26 @@ func TestAutoCreation(t *testing.T) {
 	}
 	if got := auto(); got != "[]" {
 		t.Error(got)
+	}
+}
+
+// An alteration whose reply is lost is done again, but not for ever: ZooKeeper takes no data above its jute.maxbuffer.
+func TestAlterationLost(t *testing.T) {
+	for lost, want := range map[int32]error{maxLostReplies - 1: nil, maxLostReplies: kerr.RequestTimedOut} {
+		f := storetest.NewFake(clock.System)
+		var left atomic.Int32
+		f.OnCommit = func(_ *storetest.Client, ops []store.Op) storetest.Fault {
+			ours := slices.ContainsFunc(ops, func(op store.Op) bool { return op.Path == "/config/brokers/7" })
+			if ours && left.Add(-1) >= 0 {
+				return storetest.LoseRequest
+			}
+			return storetest.NoFault
+		}
+		n := start(t, f.Client())
+		left.Store(lost)
+		if _, err := n.alter(znode.Brokers, "7", map[string]string{"a": "1"}); !errors.Is(err, want) {
+			t.Errorf("%d times: %v", lost, err)
+		}
 	}
 }
 

@@ -12,6 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/gregor-broker/gregor/wire/errcode"
 )
 
 // The reasons why an operation can fail. Errors of a store wrap one of them, or something unexpected.
@@ -24,6 +28,9 @@ var (
 	ErrUnknown        = errors.New("the reply was lost: the commit may have happened or not")
 	ErrSessionExpired = errors.New("the session has expired, nothing was changed")
 	ErrClosed         = errors.New("the store is closed")
+
+	// ErrTooLarge is answered to clients, who alone can make a commit that large: nothing was sent.
+	ErrTooLarge = errcode.New(kerr.PolicyViolation, "this is more than the store takes in one change")
 )
 
 // AnyVersion in a Set, Delete or Check matches every version of a node that exists.

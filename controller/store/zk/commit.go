@@ -104,7 +104,7 @@ func (s *Store) translateOne(t *txn) error {
 		t.bytes += wireBytes(t.ops[i])
 	}
 	if most := s.o.MaxPacketBytes - multiBytes; t.bytes > most {
-		return fmt.Errorf("a commit of %d bytes: ZooKeeper takes %d (the servers' jute.maxbuffer)", t.bytes, most)
+		return fmt.Errorf("%w: %d bytes, ZooKeeper takes %d (the servers' jute.maxbuffer)", store.ErrTooLarge, t.bytes, most)
 	}
 	return nil
 }

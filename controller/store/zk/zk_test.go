@@ -16,6 +16,7 @@ import (
 	zoo "github.com/go-zookeeper/zk"
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/wire/clock"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/goleak"
 )
 
@@ -212,7 +213,7 @@ func TestGroupsStayBelowTheLimits(t *testing.T) {
 	if list := s.translate(big, outcomes); len(list) > 0 {
 		t.Errorf("%d requests for commits that cannot be sent", len(list))
 	}
-	if outcomes[0].Err == nil || outcomes[1].Err != nil || outcomes[1].Results == nil || store.FailedOp(outcomes[2].Err) != 0 {
+	if !errors.Is(outcomes[0].Err, kerr.PolicyViolation) || outcomes[1].Err != nil || outcomes[1].Results == nil || store.FailedOp(outcomes[2].Err) != 0 {
 		t.Errorf("outcomes %+v", outcomes)
 	}
 }
