@@ -54,7 +54,7 @@ bench: build ## gregor beside Apache Kafka 4.4.0, with ratios
 fuzz: ## every fuzz target for FUZZTIME (default 5m)
 	@FUZZTIME=$(FUZZTIME) compat/run/test fuzz
 
-soak: build ## produce while one broker, then three are broken, each for SOAK (default 30m); nothing acknowledged may be lost
+soak: build ## produce while one broker, then three are broken, also amid changes, each for SOAK (default 30m); nothing acknowledged may be lost
 	GREGOR_COMPAT=1 GREGOR_SOAK=$(SOAK) $(GO) test -p 1 -count=1 -timeout 0 -v -run TestSoak ./compat/datadir ./compat/cluster ./compat/txn
 
 simulate: ## SEEDS (default 2000) random lives of a cluster on virtual time; one that goes wrong is printed as a command that repeats it

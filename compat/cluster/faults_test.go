@@ -41,6 +41,22 @@ func (k *campaign) others(id int) (int, int) {
 	return a, b
 }
 
+// wipe takes all that is in a broker's log directories.
+func (k *campaign) wipe(t *testing.T, id int) {
+	t.Helper()
+	for _, dir := range k.cluster.Broker(id).DataDirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func on(what string, id int) string { return fmt.Sprintf("%s %d", what, id) }
 
 // processFaults need nothing but signals.
@@ -81,6 +97,13 @@ var processFaults = []fault{
 		id, _ := k.others(k.leader(t))
 		k.cluster.Kill(id)
 		return on("kill follower", id)
+	}},
+	{name: "disk wiped", serves: true, strike: func(t *testing.T, k *campaign) string {
+		id := k.leader(t)
+		k.cluster.Kill(id)
+		k.wipe(t, id)
+		k.cluster.Restart(t, id) // before its session is over
+		return on("disk wiped of leader", id)
 	}},
 	{name: "pause controller", serves: true, lasts: longer, strike: func(t *testing.T, k *campaign) string {
 		id := k.cluster.Controller(t)
