@@ -38,7 +38,7 @@ type change func(old map[string]string) (map[string]string, error)
 
 // alterResources answers for each resource once: named twice it is refused, otherwise the controller writes what change
 // returns; what it returns for loggers is their levels. check, if not nil, says what is wrong with the request whatever the
-// configuration is, which 4.4 looks at before the name. done gets the errors in the order of resources.
+// configuration is, which comes before the question whether there is such a thing. done gets the errors in the order of resources.
 func (s *Services) alterResources(resources []resource, validateOnly bool, check func(i int) error, change func(i int) change, done func([]error)) {
 	counts := map[resource]int{}
 	for _, r := range resources {
@@ -50,7 +50,7 @@ func (s *Services) alterResources(resources []resource, validateOnly bool, check
 			gather.put(i, errResourceTwice)
 			continue
 		}
-		if check != nil && s.Embedded {
+		if check != nil && (s.Embedded || r.kind == kmsg.ConfigResourceTypeTopic && r.name != "") {
 			if err := check(i); err != nil {
 				gather.put(i, err)
 				continue
