@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -44,6 +45,14 @@ func startLoad(t testing.TB, c *harness.Cluster, topic string, partitions int, o
 	l.wg.Go(func() { l.produce(t) })
 	l.wg.Go(func() { l.consume(t) })
 	l.more(t, 1)
+	harness.Eventually(t, limit, func() error { // a member that was not assigned anything yet does not outlive its coordinator, and is told
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.mu.seen) == 0 {
+			return errors.New("nothing is read")
+		}
+		return nil
+	})
 	return l
 }
 

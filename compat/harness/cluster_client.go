@@ -210,40 +210,49 @@ func (c *Cluster) Coordinator(t testing.TB, group string) int {
 	return coordinator
 }
 
-// AwaitInSync waits until every broker knows all brokers, and of every partition (of the named topics, or all) that all its replicas
-// are in sync.
+// AwaitInSync waits until every broker knows all brokers and all topics, and of every partition (of the named topics, or all) that all its
+// replicas are in sync.
 func (c *Cluster) AwaitInSync(t testing.TB, limit time.Duration, topics ...string) {
 	t.Helper()
 	Eventually(t, limit, func() error {
-		for id := range c.Brokers {
-			if err := c.inSync(t.Context(), id+1, topics...); err != nil {
-				return fmt.Errorf("broker %d says: %w", id+1, err)
+		most, counts := 0, make([]int, len(c.Brokers))
+		for i := range c.Brokers {
+			n, err := c.inSync(t.Context(), i+1, topics...)
+			if err != nil {
+				return fmt.Errorf("broker %d says: %w", i+1, err)
+			}
+			counts[i], most = n, max(most, n)
+		}
+		for i, n := range counts {
+			if n < most { // a 3.9 that has just started knows none, and says so
+				return fmt.Errorf("broker %d knows %d of %d topics", i+1, n, most)
 			}
 		}
 		return nil
 	})
 }
 
-func (c *Cluster) inSync(ctx context.Context, id int, topics ...string) error {
+// inSync returns how many topics a broker tells of.
+func (c *Cluster) inSync(ctx context.Context, id int, topics ...string) (int, error) {
 	answer, err := c.MetadataOf(ctx, id, topics...)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(answer.Brokers) != len(c.Brokers) {
-		return fmt.Errorf("%d brokers", len(answer.Brokers))
+		return 0, fmt.Errorf("%d brokers", len(answer.Brokers))
 	}
 	for _, topic := range answer.Topics {
 		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
-			return fmt.Errorf("%s: %w", *topic.Topic, err)
+			return 0, fmt.Errorf("%s: %w", *topic.Topic, err)
 		}
 		for _, p := range topic.Partitions {
 			if p.Leader < 0 || len(p.ISR) != len(p.Replicas) || p.ErrorCode != 0 {
-				return fmt.Errorf("%s-%d has leader %d and %v of %v in sync, error %d", *topic.Topic, p.Partition, p.Leader,
+				return 0, fmt.Errorf("%s-%d has leader %d and %v of %v in sync, error %d", *topic.Topic, p.Partition, p.Leader,
 					p.ISR, p.Replicas, p.ErrorCode)
 			}
 		}
 	}
-	return nil
+	return len(answer.Topics), nil
 }
 
 // CreateTopic creates a topic with computed assignments, given key and value pairs of its configuration, and returns once all its
