@@ -207,15 +207,21 @@ func TestExtensionsOff(t *testing.T) {
 	}
 }
 
-// Configurations of kinds that 3.9 does not know have a place of their own, of which only gregor's brokers hear.
-func TestOwnConfigs(t *testing.T) {
-	f := storetest.NewFake(clock.System)
-	one := start(t, f.Client(), marked, func(o *Options) { o.Transport = &grouped{Transport: o.Transport} })
-	two := start(t, f.Client(), marked, func(o *Options) {
+// startSecond starts a second broker with the mark.
+func startSecond(t *testing.T, f *storetest.Fake) *node {
+	t.Helper()
+	return start(t, f.Client(), marked, func(o *Options) {
 		o.Broker.ID = 2
 		server := newReplicaServer(t, 2)
 		o.Transport, o.Observer = server, server
 	})
+}
+
+// Configurations of kinds that 3.9 does not know have a place of their own, of which only gregor's brokers hear.
+func TestOwnConfigs(t *testing.T) {
+	f := storetest.NewFake(clock.System)
+	one := start(t, f.Client(), marked, func(o *Options) { o.Transport = &grouped{Transport: o.Transport} })
+	two := startSecond(t, f)
 	one.setExtensions(1, upgrade)
 	const key = "consumer.session.timeout.ms"
 	alter := func(n *node, values map[string]string) {
@@ -253,11 +259,7 @@ func TestOwnConfigs(t *testing.T) {
 		}
 	}
 	two.stop()
-	two = start(t, f.Client(), marked, func(o *Options) {
-		o.Broker.ID = 2
-		server := newReplicaServer(t, 2)
-		o.Transport, o.Observer = server, server
-	})
+	two = startSecond(t, f)
 	reaches(two, "52000")
 }
 
@@ -266,11 +268,7 @@ func TestOwnConfigs(t *testing.T) {
 func TestExtensionsStay(t *testing.T) {
 	f := storetest.NewFake(clock.System)
 	one := start(t, f.Client(), marked, func(o *Options) { o.Transport = &grouped{Transport: o.Transport} })
-	two := start(t, f.Client(), marked, func(o *Options) {
-		o.Broker.ID = 2
-		server := newReplicaServer(t, 2)
-		o.Transport, o.Observer = server, server
-	})
+	two := startSecond(t, f)
 	if one.ActiveID() != 1 || two.ActiveID() != 1 {
 		t.Fatal("another controller")
 	}

@@ -114,17 +114,7 @@ func TestGroupOfConsumerProtocol(t *testing.T) {
 	gregor(t, b, "a\nb\n", "produce", "modern")
 	member := harness.Client(t, b, kgo.ConsumerGroup("modern-group"), kgo.ConsumeTopics("modern"), kgo.ServerSideBalancer(),
 		kgo.Balancers(kgo.StickyBalancer()), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	ctx := harness.Context(t, time.Minute)
-	for read := 0; read < 2; {
-		fetches := member.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			t.Fatal(err)
-		}
-		read += fetches.NumRecords()
-	}
-	if err := member.CommitUncommittedOffsets(ctx); err != nil {
-		t.Fatal(err)
-	}
+	harness.ReadAndCommit(t, member, 2)
 	wantMatch(t, gregor(t, b, "", "group", "describe", "modern-group"), `^state\s+Stable$`, `^assignor\s+uniform$`, `^members\s+1$`, `^lag\s+0$`,
 		`^modern\s+0\s.*\s/127\.0\.0\.1$`, `^modern\s+1\s.*\s/127\.0\.0\.1$`)
 	if out := run(t, b, "", "group", "describe", "no-such-group"); out.Code == 0 || !strings.Contains(out.String(), "GROUP_ID_NOT_FOUND") {

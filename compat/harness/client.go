@@ -23,6 +23,22 @@ func Client(t testing.TB, b *Broker, options ...kgo.Opt) *kgo.Client {
 	return client
 }
 
+// ReadAndCommit has the member of a group read n records and commit where it is.
+func ReadAndCommit(t testing.TB, member *kgo.Client, n int) {
+	t.Helper()
+	ctx := Context(t, time.Minute)
+	for read := 0; read < n; {
+		fetches := member.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		read += fetches.NumRecords()
+	}
+	if err := member.CommitUncommittedOffsets(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Context returns a context that ends with the test or after the limit.
 func Context(t testing.TB, limit time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

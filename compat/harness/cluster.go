@@ -367,32 +367,39 @@ func (c *Cluster) deleteTopics() {
 	}
 }
 
-// sharedCluster is the cluster that the tests of one package use together.
-var sharedCluster struct {
+// sharing is a cluster that the tests of one package use together, once one of them wants it.
+type sharing struct {
 	sync.Mutex
 	cluster *Cluster
 	err     error
 }
 
-// SharedCluster returns a cluster of three brokers of kind Peer() for all tests of a package, each with topics and groups of its own
-// names. When the test ends, whatever it stopped is brought back, and the next one finds all replicas in sync.
-func SharedCluster(t testing.TB) *Cluster {
+// start returns the cluster; the first call starts it, and the package's end ends it.
+func (s *sharing) start(t testing.TB, o ClusterOptions) *Cluster {
 	t.Helper()
-	s := &sharedCluster
 	s.Lock()
 	defer s.Unlock()
 	if s.cluster == nil && s.err == nil {
 		var dir string
 		if dir, s.err = os.MkdirTemp("", "gregor-compat-"); s.err == nil {
 			atEnd.add(func() { _ = os.RemoveAll(dir) })
-			s.cluster, s.err = newCluster(dir, ClusterOptions{})
+			s.cluster, s.err = newCluster(dir, o)
 			atEnd.add(s.cluster.Close)
 		}
 	}
 	if s.err != nil {
 		t.Fatalf("the shared cluster did not start: %v", s.err)
 	}
-	c := s.cluster
+	return s.cluster
+}
+
+var sharedCluster sharing
+
+// SharedCluster returns a cluster of three brokers of kind Peer() for all tests of a package, each with topics and groups of its own
+// names. When the test ends, whatever it stopped is brought back, and the next one finds all replicas in sync.
+func SharedCluster(t testing.TB) *Cluster {
+	t.Helper()
+	c := sharedCluster.start(t, ClusterOptions{})
 	t.Cleanup(func() {
 		if t.Failed() {
 			c.logTails(t)

@@ -52,11 +52,7 @@ func SharedWith(t testing.TB, props map[string]string) *Broker {
 }
 
 // sharedOne is the cluster of one broker that the tests of one package use together.
-var sharedOne struct {
-	sync.Mutex
-	cluster *Cluster
-	err     error
-}
+var sharedOne sharing
 
 // oneReplica is what a cluster of one broker needs to be told.
 var oneReplica = map[string]string{
@@ -72,23 +68,10 @@ var oneReplica = map[string]string{
 func SharedOnZooKeeper(t testing.TB) *Broker {
 	t.Helper()
 	NeedCluster(t)
-	s := &sharedOne
-	s.Lock()
-	defer s.Unlock()
-	if s.cluster == nil && s.err == nil {
-		var dir string
-		if dir, s.err = os.MkdirTemp("", "gregor-compat-"); s.err == nil {
-			atEnd.add(func() { _ = os.RemoveAll(dir) })
-			s.cluster, s.err = newCluster(dir, ClusterOptions{Kinds: []Kind{Peer()}, Props: oneReplica})
-			atEnd.add(s.cluster.Close)
-		}
-	}
-	if s.err != nil {
-		t.Fatalf("the shared broker on ZooKeeper did not start: %v", s.err)
-	}
-	if s.cluster.Broker(1).process.ended() {
-		s.cluster.logTails(t)
+	c := sharedOne.start(t, ClusterOptions{Kinds: []Kind{Peer()}, Props: oneReplica})
+	if c.Broker(1).process.ended() {
+		c.logTails(t)
 		t.Fatal("the shared broker on ZooKeeper has ended")
 	}
-	return s.cluster.Broker(1)
+	return c.Broker(1)
 }

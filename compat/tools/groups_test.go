@@ -22,17 +22,7 @@ func TestConsumerGroups(t *testing.T) {
 		}
 
 		member := harness.Client(t, b, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.ClientID("franz"))
-		ctx := harness.Context(t, time.Minute)
-		for read := 0; read < len(lines); {
-			fetches := member.PollFetches(ctx)
-			if err := fetches.Err(); err != nil {
-				t.Fatal(err)
-			}
-			read += fetches.NumRecords()
-		}
-		if err := member.CommitUncommittedOffsets(ctx); err != nil {
-			t.Fatal(err)
-		}
+		harness.ReadAndCommit(t, member, len(lines))
 
 		wantMatch(t, run("--list"), "^"+group+"$")
 		wantMatch(t, run("--list", "--state"), "^"+group+`\s+.*Stable`)

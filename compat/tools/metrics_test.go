@@ -106,16 +106,7 @@ func beMeasured(t *testing.T, b *harness.Broker) {
 	}
 	member := harness.Client(t, b, id, kgo.ConsumerGroup("readers"), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	for read := 0; read < 3; {
-		fetches := member.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			t.Fatal(err)
-		}
-		read += fetches.NumRecords()
-	}
-	if err := member.CommitUncommittedOffsets(ctx); err != nil {
-		t.Fatal(err)
-	}
+	harness.ReadAndCommit(t, member, 3)
 }
 
 var (
