@@ -149,9 +149,11 @@ func (c *conn) expire() {
 
 // read is the reading goroutine: it lives as long as the connection.
 func (c *conn) read() {
-	if c.peer.Session().Muted() {
+	c.take()
+	if c.peer.Session().MutedFor()&session.Throttled != 0 {
 		c.Post(session.Message{Kind: session.Began})
 	}
+	c.give()
 	for c.readOnce() {
 	}
 	c.mu.Lock()
