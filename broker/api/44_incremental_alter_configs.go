@@ -17,28 +17,24 @@ var incrementalAlterConfigs = Entry{
 
 func serveIncrementalAlterConfigs(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.IncrementalAlterConfigsRequest)
-	resources := make([]resource, len(r.Resources))
+	resources, changes := make([]resource, len(r.Resources)), make([][]config.Change, len(r.Resources))
 	for i, res := range r.Resources {
 		resources[i] = resource{res.ResourceType, res.ResourceName}
-	}
-	changesOf := func(i int) []config.Change {
-		changes := make([]config.Change, 0, len(r.Resources[i].Configs))
-		for _, k := range r.Resources[i].Configs {
-			changes = append(changes, config.Change{Name: k.Name, Op: config.Op(k.Op), Value: k.Value})
+		for _, k := range res.Configs {
+			changes[i] = append(changes[i], config.Change{Name: k.Name, Op: config.Op(k.Op), Value: k.Value})
 		}
-		return changes
 	}
 	check := func(i int) error {
 		switch resources[i].kind {
 		case kmsg.ConfigResourceTypeTopic:
-			return config.CheckTopicChanges(s.Config.Now(), changesOf(i))
+			return config.CheckTopicChanges(s.Config.Now(), changes[i])
 		case kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
-			return config.CheckNoLists(changesOf(i))
+			return config.CheckNoLists(changes[i])
 		}
 		return nil
 	}
 	change := func(i int) change {
-		changes := changesOf(i)
+		changes := changes[i]
 		return func(old map[string]string) (map[string]string, error) {
 			switch resources[i].kind {
 			case kmsg.ConfigResourceTypeBroker:

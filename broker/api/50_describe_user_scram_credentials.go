@@ -1,12 +1,12 @@
 package api
 
 import (
-	"github.com/gregor-broker/gregor/controller"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/wire/errcode"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"

@@ -1,9 +1,9 @@
 package api
 
 import (
-	"github.com/gregor-broker/gregor/controller"
 	"strconv"
 
+	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/wire/errcode"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"

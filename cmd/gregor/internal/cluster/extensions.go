@@ -66,10 +66,8 @@ const hasAll = controller.Extensions + " is for clusters on ZooKeeper; these bro
 
 // withoutZooKeeper says whether the brokers are of a cluster that has no ZooKeeper: they have features of their own.
 func (s session) withoutZooKeeper(ctx context.Context) bool {
-	r := kmsg.NewPtrApiVersionsRequest()
-	r.ClientSoftwareName, r.ClientSoftwareVersion = "gregor-cluster", "1"
-	answer, err := r.RequestWith(ctx, s.raw)
-	if err != nil || answer.ErrorCode != 0 {
+	answer, err := speaks(ctx, s.raw)
+	if err != nil {
 		return false
 	}
 	has := map[string]bool{}
@@ -165,16 +163,24 @@ func Extended(ctx context.Context, cl *kgo.Client) (map[int32]bool, error) {
 	}
 	known := map[int32]bool{}
 	for _, b := range metadata.Brokers {
-		r := kmsg.NewPtrApiVersionsRequest()
-		r.ClientSoftwareName, r.ClientSoftwareVersion = "gregor-cluster", "1"
-		answer, err := r.RequestWith(ctx, cl.Broker(int(b.NodeID)))
-		if err == nil && answer.ErrorCode == 0 {
+		if answer, err := speaks(ctx, cl.Broker(int(b.NodeID))); err == nil {
 			known[b.NodeID] = slices.ContainsFunc(answer.FinalizedFeatures, func(f kmsg.ApiVersionsResponseFinalizedFeature) bool {
 				return f.Name == controller.Extensions
 			})
 		}
 	}
 	return known, nil
+}
+
+// speaks asks a broker for its versions and features.
+func speaks(ctx context.Context, broker kmsg.Requestor) (*kmsg.ApiVersionsResponse, error) {
+	r := kmsg.NewPtrApiVersionsRequest()
+	r.ClientSoftwareName, r.ClientSoftwareVersion = "gregor-cluster", "1"
+	answer, err := r.RequestWith(ctx, broker)
+	if err == nil {
+		err = kerr.ErrorForCode(answer.ErrorCode)
+	}
+	return answer, err
 }
 
 // switchExtensions has the controller switch the setting, or say whether it would. The error is in its words.
