@@ -19,7 +19,7 @@ func TestMakeCluster(t *testing.T) {
 	if harness.Peer() != harness.Gregor {
 		return // which it does not start
 	}
-	broker, zookeeper := freeRange(t, 3), freeRange(t, 1)
+	broker, zookeeper := freePorts(t, 3), freePorts(t, 1)
 	dir := t.TempDir()
 	cmd := exec.Command(filepath.Join(harness.Root(), "compat", "run", "cluster"), dir)
 	cmd.Env = append(os.Environ(), fmt.Sprint("CLUSTER_PORT=", broker), fmt.Sprint("ZOOKEEPER_PORT=", zookeeper),
@@ -69,22 +69,13 @@ func TestMakeCluster(t *testing.T) {
 	}
 }
 
-// freeRange returns the first of n ports that are free one by one.
-func freeRange(t *testing.T, n int) int {
+// freePorts returns the first of n ports that follow each other and that nobody else uses.
+func freePorts(t *testing.T, n int) int {
 	t.Helper()
-	first := 0
-	harness.Eventually(t, limit, func() error {
-		var err error
-		if first, err = harness.FreePort(); err != nil {
-			return err
-		}
-		for port := first; port < first+n; port++ {
-			if !harness.PortIsFree(port) {
-				return errTryAgain
-			}
-		}
-		return nil
-	})
+	first, err := harness.FreePorts(n)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return first
 }
 

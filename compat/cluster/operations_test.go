@@ -62,7 +62,7 @@ func TestOperations(t *testing.T) {
 	script := "trap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\ncd " + dir + "\n" + operations(t)
 	out := harness.Command(t, 4*limit, "", []string{
 		"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "ZOOKEEPER=" + zookeeper.Addr + "/ops",
-		fmt.Sprint("FIRST_PORT=", freeRange(t, 10)),
+		fmt.Sprint("FIRST_PORT=", freePorts(t, 10)),
 	}, "bash", "-c", script)
 	if out.Code != 0 {
 		t.Fatalf("it ends with %d:\n%s\nlog of broker 1:\n%.4000s", out.Code, out, read(t, filepath.Join(dir, "broker-1", "server.log")))

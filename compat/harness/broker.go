@@ -3,7 +3,6 @@ package harness
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -112,7 +111,7 @@ func newBroker(o Options, tempDir func() string) (*Broker, error) {
 	return b, nil
 }
 
-// keepPort chooses the port now, so that a restart finds it free again: the kernel's choice may go to a connection meanwhile.
+// keepPort chooses the port now, so that a restart finds it free again.
 func (b *Broker) keepPort() error {
 	port, err := FreePort()
 	b.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
@@ -240,19 +239,4 @@ func (b *Broker) writeProperties(base map[string]string) (path string, err error
 	}
 	path = filepath.Join(b.Dir, "server.properties")
 	return path, os.WriteFile(path, []byte(text.String()), 0o644)
-}
-
-// FreePort returns a port of 127.0.0.1 that nobody listened on a moment ago. It is below those that the kernel gives to outgoing
-// connections, one of which could take it before it is used.
-func FreePort() (int, error) {
-	const first, last, tries = 15_000, 32_000, 100
-	var err error
-	for range tries {
-		port := first + rand.IntN(last-first)
-		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			return port, l.Close()
-		}
-	}
-	return 0, err
 }

@@ -413,12 +413,3 @@ func SharedCluster(t testing.TB) *Cluster {
 	c.AwaitInSync(t, time.Minute)
 	return c
 }
-
-// PortIsFree reports whether nobody listens on a port of 127.0.0.1.
-func PortIsFree(port int) bool {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		return false
-	}
-	return l.Close() == nil
-}

@@ -2,7 +2,6 @@ package sarama
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http/httptest"
 	"testing"
 
@@ -72,34 +71,23 @@ func freeAddrs(t *testing.T) (addrs []string) {
 // of toxiproxy's own interface.
 func startProxies(t *testing.T, targets []string) (api string, ports int) {
 	t.Helper()
-	const first, last, tries = 15_000, 32_000, 100
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	add := func() (err error) {
-		for i, target := range targets {
-			name, listen := fmt.Sprintf("kafka%d", i+1), fmt.Sprintf("127.0.0.1:%d", ports+i+1)
-			if err = server.Collection.Add(toxiproxy.NewProxy(server, name, listen, target), true); err != nil {
-				break
-			}
-		}
-		return err
-	}
-	var err error
-	for range tries {
-		ports = first + rand.IntN(last-first)
-		if err = add(); err == nil {
-			break
-		}
-		_ = server.Collection.Clear() // one of the ports is taken
-	}
+	first, err := harness.FreePorts(len(targets))
 	if err != nil {
 		t.Fatal(err)
+	}
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	for i, target := range targets {
+		name, listen := fmt.Sprintf("kafka%d", i+1), fmt.Sprintf("127.0.0.1:%d", first+i)
+		if err := server.Collection.Add(toxiproxy.NewProxy(server, name, listen, target), true); err != nil {
+			t.Fatal(err)
+		}
 	}
 	front := httptest.NewServer(server.Routes())
 	t.Cleanup(func() {
 		front.Close()
 		_ = server.Collection.Clear()
 	})
-	return front.URL, ports
+	return front.URL, first - 1
 }
 
 // startBrokers starts the brokers as the suite's docker-compose.yml does. Clients reach them at the addresses outside but are told the
