@@ -64,13 +64,14 @@ func newRoot() *cobra.Command {
   gregor topic create orders --partitions 6
   echo 'hello' | gregor produce orders
   gregor consume orders --follow=false`,
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetVersionTemplate(versionLine())
 	cli.Group(root)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return cli.Usagef("%w; see %s --help", err, cmd.CommandPath())
-	})
+	root.SetHelpCommand(cli.HelpCommand())
+	root.SetFlagErrorFunc(cli.FlagError)
 	root.AddCommand(serve.Command(version), topic.Command(), produce.Command(), consume.Command(), cluster.Command(), group.Command(), txn.Command(),
 		logdump.Command(), adopt.Command(), bench.Command(), doctor.Command(), docs.APIVersions(), docs.Command(), versionCommand())
 	cli.MarkUsage(root)

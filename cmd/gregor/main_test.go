@@ -20,9 +20,11 @@ func run(args ...string) (string, error) {
 }
 
 func TestVersion(t *testing.T) {
-	out, err := run("version")
-	if err != nil || !strings.HasPrefix(out, "gregor unversioned (go1.") {
-		t.Error(out, err)
+	for _, form := range []string{"version", "--version"} {
+		out, err := run(form)
+		if err != nil || !strings.HasPrefix(out, "gregor unversioned (go1.") {
+			t.Error(form, out, err)
+		}
 	}
 }
 
@@ -44,6 +46,17 @@ func TestUsageErrors(t *testing.T) {
 		{"serve --log-format xml", "--log-format xml: want text or json"},
 		{"produce t --acks 2", "--acks 2: want all, 1 or 0"},
 		{"produce t --compression lzma", "--compression lzma: want none, gzip, snappy, lz4 or zstd"},
+		{"help nope", `unknown command "nope" for "gregor"; see gregor --help`},
+		{"help topic nope", `unknown command "nope" for "gregor topic"; see gregor topic --help`},
+		{"topic create t --partitions many", "--partitions many: want a whole number; see gregor topic create --help"},
+		{"topic create t -r x", "--replication-factor x: want a whole number up to 32767; see gregor topic create --help"},
+		{"bench produce --duration 5", "--duration 5: want a time with its unit, as in 500ms, 10s or 5m; see gregor bench produce --help"},
+		{"cluster reassign --drain one", "--drain one: want whole numbers, as in 1,2,3; see gregor cluster reassign --help"},
+		{"topic list -b localhost:http", "--bootstrap-server localhost:http: want host:port"},
+		{"topic list -b http://localhost:9092", "--bootstrap-server http://localhost:9092: want host:port"},
+		{"doctor connect -b localhost:0", "--bootstrap-server localhost:0: want host:port"},
+		{"group list --state Unwell", "--state Unwell: want Empty, PreparingRebalance, CompletingRebalance, Assigning, Reconciling, Stable or Dead"},
+		{"txn list --state Open", "--state Open: want Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, PrepareEpochFence or Dead"},
 		{"bench produce --records 0", "say with --records or --duration when it ends"},
 	} {
 		_, err := run(strings.Fields(c.line)...)

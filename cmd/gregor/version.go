@@ -13,9 +13,12 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "gregor %s (%s, %s/%s), for clients of Apache Kafka up to 4.4\n",
-				version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}
+}
+
+func versionLine() string {
+	return fmt.Sprintf("gregor %s (%s, %s/%s), for clients of Apache Kafka up to 4.4\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,12 +76,14 @@ func expand(paths []string) (files []string, err error) {
 		if err != nil {
 			return nil, err
 		}
+		before := len(files)
 		for _, e := range entries {
-			for _, suffix := range known {
-				if filepath.Ext(e.Name()) == suffix {
-					files = append(files, filepath.Join(p, e.Name()))
-				}
+			if slices.Contains(known, filepath.Ext(e.Name())) {
+				files = append(files, filepath.Join(p, e.Name()))
 			}
+		}
+		if len(files) == before {
+			return nil, fmt.Errorf("%s holds no file of a partition; name a partition's folder, as in data/orders-0", p)
 		}
 	}
 	return files, nil

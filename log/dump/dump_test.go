@@ -3,6 +3,7 @@ package dump
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,6 +111,13 @@ func TestDecode(t *testing.T) {
 	})
 	if err != nil || !strings.Contains(out.String(), "\n| key: <p1>\n| key: <q4>\n") {
 		t.Error(err, out.String())
+	}
+}
+
+// A folder without files to show is said to be one: people name the data directory and mean a partition's.
+func TestNothingToShow(t *testing.T) {
+	if err := Run(io.Discard, []string{t.TempDir()}, Options{}); err == nil || !strings.Contains(err.Error(), "name a partition's folder") {
+		t.Error(err)
 	}
 }
 

@@ -12,19 +12,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
-
-// usageError is a command line that cannot be understood.
-type usageError struct{ error }
-
-// Usage marks an error as one of the command line.
-func Usage(err error) error { return usageError{err} }
-
-// Usagef makes such an error.
-func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
 // ErrReported ends a command whose failure has been told already.
 var ErrReported = errors.New("failed")
@@ -35,49 +25,6 @@ func ExitCode(err error) int {
 		return 2
 	}
 	return 1
-}
-
-// Group makes cmd one that only holds others: alone it shows its help.
-func Group(cmd *cobra.Command) *cobra.Command {
-	cmd.Args = cobra.ArbitraryArgs
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			text += "; did you mean " + strings.Join(near, " or ") + "?"
-		}
-		return Usagef("%s; see %s --help", text, cmd.CommandPath())
-	}
-	cmd.SuggestionsMinimumDistance = 2
-	return cmd
-}
-
-// MarkUsage makes errors about arguments of cmd, and of all below it, usage errors.
-func MarkUsage(cmd *cobra.Command) {
-	if check := cmd.Args; check != nil {
-		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				if errors.As(err, &usageError{}) {
-					return err
-				}
-				return wrongArguments(cmd, args)
-			}
-			return nil
-		}
-	}
-	for _, below := range cmd.Commands() {
-		MarkUsage(below)
-	}
-}
-
-func wrongArguments(cmd *cobra.Command, args []string) error {
-	wrong := "an argument is missing"
-	if len(args) > 0 {
-		wrong = fmt.Sprintf("%s does not take %q", cmd.CommandPath(), strings.Join(args, " "))
-	}
-	return Usagef("%s; usage: %s; see %s --help", wrong, cmd.UseLine(), cmd.CommandPath())
 }
 
 // ownWords are for errors of which the protocol's words say too little to a person.

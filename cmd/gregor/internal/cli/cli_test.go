@@ -163,6 +163,27 @@ func TestSelection(t *testing.T) {
 	}
 }
 
+func TestServers(t *testing.T) {
+	for _, c := range []struct{ given, want string }{
+		{"localhost", "localhost:9092"}, {"::1", "[::1]:9092"}, {"[::1]:9093", "[::1]:9093"}, {"[::1]", "[::1]:9092"}, {"broker:1", "broker:1"},
+	} {
+		got, err := (&Connection{servers: []string{c.given}}).Servers()
+		if err != nil || len(got) != 1 || got[0] != c.want {
+			t.Errorf("%s: %v, %v", c.given, got, err)
+		}
+	}
+	if _, err := new(Connection).Servers(); ExitCode(err) != 2 {
+		t.Error(err)
+	}
+}
+
+func TestSomeOf(t *testing.T) {
+	given := []string{"stable", "EMPTY"}
+	if err := SomeOf("state", given, []string{"Stable", "Empty"}); err != nil || given[0] != "Stable" || given[1] != "Empty" {
+		t.Error(given, err)
+	}
+}
+
 func TestShow(t *testing.T) {
 	for n, want := range map[int64]string{5: "5 B", 1500: "1.50 KB", 2_000_000: "2.00 MB", 3_100_000_000: "3.10 GB"} {
 		if got := Size(n); got != want {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +20,10 @@ import (
 // serverVariable is the environment variable that stands in for --bootstrap-server.
 const serverVariable = "GREGOR_BOOTSTRAP_SERVER"
 
-const defaultServer = "127.0.0.1:9092"
+const (
+	defaultPort   = "9092"
+	defaultServer = "127.0.0.1:" + defaultPort
+)
 
 // How long a command waits for the first answer, and shell completion for its proposals.
 const (
@@ -47,8 +52,24 @@ func (c *Connection) AddFlags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("bootstrap-server", cobra.NoFileCompletions)
 }
 
-// Servers returns the addresses that were given.
-func (c *Connection) Servers() []string { return c.servers }
+// Servers returns the addresses that were given, each with a port.
+func (c *Connection) Servers() ([]string, error) {
+	if len(c.servers) == 0 {
+		return nil, Usagef("--bootstrap-server names no broker: want host:port")
+	}
+	all := make([]string, len(c.servers))
+	for i, server := range c.servers {
+		host, port := server, defaultPort
+		if h, p, err := net.SplitHostPort(server); err == nil {
+			host, port = h, p
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" || strings.ContainsAny(host, "/ ") {
+			return nil, Usagef("--bootstrap-server %s: want host:port", server)
+		}
+		all[i] = net.JoinHostPort(strings.Trim(host, "[]"), port)
+	}
+	return all, nil
+}
 
 // Client connects to the broker and makes sure that it answers. The caller closes the client.
 func (c *Connection) Client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
@@ -60,13 +81,23 @@ func (c *Connection) Client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, 
 	defer cancel()
 	if err := client.Ping(ctx); err != nil {
 		client.Close()
-		return nil, fmt.Errorf("no broker answers at %s: %w", strings.Join(c.servers, ", "), err)
+		return nil, noAnswer(c.servers, err)
 	}
 	return client, nil
 }
 
+// noAnswer says why none of the addresses answers, in the words of the system, and where to find out more.
+func noAnswer(servers []string, err error) error {
+	text := strings.TrimPrefix(err.Error(), "unable to dial: ")
+	return fmt.Errorf("no broker answers at %s: %s; gregor doctor connect looks closer", strings.Join(servers, ", "), text)
+}
+
 func (c *Connection) client(opts ...kgo.Opt) (*kgo.Client, error) {
-	base := []kgo.Opt{kgo.SeedBrokers(c.servers...), kgo.ClientID("gregor"), kgo.DialTimeout(dialTimeout), kgo.RetryTimeout(retryTimeout)}
+	servers, err := c.Servers()
+	if err != nil {
+		return nil, err
+	}
+	base := []kgo.Opt{kgo.SeedBrokers(servers...), kgo.ClientID("gregor"), kgo.DialTimeout(dialTimeout), kgo.RetryTimeout(retryTimeout)}
 	client, err := kgo.NewClient(append(base, opts...)...)
 	if err != nil {
 		return nil, Usage(err)

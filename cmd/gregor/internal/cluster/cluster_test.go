@@ -57,8 +57,23 @@ func TestDrain(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s", c.name, show(got), err, c.want)
 		}
 	}
-	if _, err := newSpreader(brokers(1)).drain(topic([]int32{1, 4})); err == nil || !strings.Contains(err.Error(), "only 1 brokers") {
+	if _, err := newSpreader(brokers(1)).drain(topic([]int32{1, 4})); err == nil || !strings.Contains(err.Error(), "t-0: 2 replicas cannot be on 1 broker") {
 		t.Error(err)
+	}
+}
+
+// A broker is drained though it is away, but one that nothing knows of is a slip of the pen.
+func TestDrainOfNobody(t *testing.T) {
+	m := kadm.Metadata{Brokers: kadm.BrokerDetails{{NodeID: 1}, {NodeID: 2}}}
+	all := topic([]int32{1, 4})
+	if got, err := planDrain(m, all, []int32{4}); err != nil || show(got) != "0:[1 4]→[1 2]" {
+		t.Error(show(got), err)
+	}
+	if _, err := planDrain(m, all, []int32{9}); err == nil || !strings.Contains(err.Error(), "there is no broker 9") {
+		t.Error(err)
+	}
+	if got, err := planDrain(m, all, []int32{2}); err != nil || len(got) != 0 {
+		t.Error(show(got), err)
 	}
 }
 

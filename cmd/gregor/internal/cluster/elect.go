@@ -110,8 +110,11 @@ func elect(cmd *cobra.Command, s session, chosen cli.Selection, unclean bool) er
 	}
 	d.close()
 	what := "were led by their preferred replicas already"
-	if unclean {
+	switch {
+	case unclean:
 		what = "had a leader already"
+	case looked == 1:
+		what = "was led by its preferred replica already"
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s elected; %d of %s %s\n", cli.Count(done, "leader"), looked-len(list),
 		cli.Count(looked, "partition"), what)

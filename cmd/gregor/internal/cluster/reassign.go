@@ -213,6 +213,12 @@ func withPresent(moves []move, topics kadm.TopicDetails) error {
 }
 
 func planDrain(m kadm.Metadata, all []move, drain []int32) ([]move, error) {
+	for _, b := range drain {
+		registered := slices.ContainsFunc(m.Brokers, func(r kadm.BrokerDetail) bool { return r.NodeID == b })
+		if !registered && !slices.ContainsFunc(all, func(p move) bool { return slices.Contains(p.from, b) }) {
+			return nil, fmt.Errorf("there is no broker %d, and no partition has a replica on it", b)
+		}
+	}
 	var rest []target
 	for _, b := range targets(m) {
 		if !slices.Contains(drain, b.id) {

@@ -3,6 +3,8 @@ package cluster
 import (
 	"fmt"
 	"slices"
+
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 )
 
 // target is a broker that may get replicas.
@@ -99,7 +101,7 @@ func (s *spreader) targetsFirst(replicas []int32) []int32 {
 // fill completes a partition's replicas to n, in place of those that are on none of the targets.
 func (s *spreader) fill(p *move, n int) error {
 	if n > len(s.targets) {
-		return fmt.Errorf("%s: %d replicas, but there are only %d brokers to have them", p.partition, n, len(s.targets))
+		return fmt.Errorf("%s: %s cannot be on %s", p.partition, cli.Count(n, "replica"), cli.Count(len(s.targets), "broker"))
 	}
 	if p.to == nil {
 		p.to = slices.Clone(p.from)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -30,7 +31,11 @@ do the same for each address that the brokers hand out, which is where most surp
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return report(cmd.OutOrStdout(), connect(cmd.Context(), c.Servers()))
+			servers, err := c.Servers()
+			if err != nil {
+				return err
+			}
+			return report(cmd.OutOrStdout(), connect(cmd.Context(), servers))
 		},
 	}
 }
@@ -161,10 +166,10 @@ func (p *probed) judge(about string) finding {
 		f.wrong = "the name cannot be looked up: " + p.lookup.Error()
 		f.todo = "Is it spelled right, with a port, and does this machine's resolver know it?"
 	case errors.Is(p.dial, syscall.ECONNREFUSED):
-		f.wrong = fmt.Sprintf("nothing listens there (%v)", p.addresses)
+		f.wrong = fmt.Sprintf("nothing listens there (%s)", strings.Join(p.addresses, ", "))
 		f.todo = "Does the broker run, and do its listeners include this address and port?"
 	case isTimeout(p.dial):
-		f.wrong = fmt.Sprintf("no answer to the attempt to connect (%v)", p.addresses)
+		f.wrong = fmt.Sprintf("no answer to the attempt to connect (%s)", strings.Join(p.addresses, ", "))
 		f.todo = "A firewall drops it, or the address belongs to a network that cannot be reached from here."
 	case p.dial != nil:
 		f.wrong = "no connection: " + p.dial.Error()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 	"github.com/spf13/cobra"
@@ -28,6 +29,9 @@ func Command() *cobra.Command {
 	return cli.Group(cmd)
 }
 
+// groupStates are all that a group can be in, of either protocol.
+var groupStates = []string{"Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead"}
+
 func listCommand(c *cli.Connection) *cobra.Command {
 	var states []string
 	cmd := &cobra.Command{
@@ -38,6 +42,9 @@ func listCommand(c *cli.Connection) *cobra.Command {
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cli.SomeOf("state", states, groupStates); err != nil {
+				return err
+			}
 			admin, err := c.Admin(cmd.Context())
 			if err != nil {
 				return err
@@ -54,7 +61,8 @@ func listCommand(c *cli.Connection) *cobra.Command {
 			return cli.Table(cmd.OutOrStdout(), rows)
 		},
 	}
-	cmd.Flags().StringSliceVarP(&states, "state", "s", nil, "only groups in these `states`")
+	cmd.Flags().StringSliceVarP(&states, "state", "s", nil, "only groups in these `states`: "+strings.Join(groupStates, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(groupStates, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -195,7 +195,7 @@ func newLogger(level, format string) (*zap.Logger, *loglevel.Levels, error) {
 func serveProfiles(addr string, logger *zap.Logger) (stop func(), err error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--pprof %s: %w", addr, err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)

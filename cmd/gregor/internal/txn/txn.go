@@ -32,6 +32,9 @@ func Command() *cobra.Command {
 	return cli.Group(cmd)
 }
 
+// states are all that a transactional id can be in.
+var states = []string{"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead"}
+
 func listCommand(c *cli.Connection) *cobra.Command {
 	r := kmsg.NewPtrListTransactionsRequest()
 	var longer time.Duration
@@ -45,6 +48,9 @@ func listCommand(c *cli.Connection) *cobra.Command {
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cli.SomeOf("state", r.StateFilters, states); err != nil {
+				return err
+			}
 			if cmd.Flags().Changed("longer-than") {
 				r.DurationFilterMillis = longer.Milliseconds()
 			}
@@ -64,7 +70,7 @@ func listCommand(c *cli.Connection) *cobra.Command {
 					continue
 				}
 				if len(resp.UnknownStateFilters) > 0 {
-					return cli.Usagef("--state %s: no such state", strings.Join(resp.UnknownStateFilters, ","))
+					return fmt.Errorf("broker %d does not know the state %s", shard.Meta.NodeID, strings.Join(resp.UnknownStateFilters, ", "))
 				}
 				for _, s := range resp.TransactionStates {
 					rows = append(rows, []string{s.TransactionalID, s.TransactionState, strconv.FormatInt(s.ProducerID, 10), strconv.Itoa(int(shard.Meta.NodeID))})
@@ -78,7 +84,8 @@ func listCommand(c *cli.Connection) *cobra.Command {
 			return failures.Err()
 		},
 	}
-	cmd.Flags().StringSliceVarP(&r.StateFilters, "state", "s", nil, "only those in these `states`: Empty, Ongoing, PrepareCommit, CompleteAbort, …")
+	cmd.Flags().StringSliceVarP(&r.StateFilters, "state", "s", nil, "only those in these `states`: "+strings.Join(states, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().Int64SliceVar(&r.ProducerIDFilters, "producer", nil, "only those of these producer `ids`")
 	cmd.Flags().DurationVar(&longer, "longer-than", 0, "only those whose transaction began longer ago (Kafka 3.8 and up)")
 	cmd.Flags().StringVar(&pattern, "pattern", "", "only those that a regular `expression` fits as a whole (Kafka 4.1 and up)")
