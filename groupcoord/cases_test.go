@@ -37,6 +37,9 @@ func TestG1FirstJoin(t *testing.T) {
 		short := joinReq("g", "", "range")
 		short.SessionTimeoutMillis = 1
 		w.codeIs("session of 1 ms", w.do(5, short), 26)
+		long := joinReq("g", "", "range")
+		long.SessionTimeoutMillis = 1_800_001
+		w.codeIs("session of more than 30 minutes", w.do(5, long), 26)
 		w.codeIs("no common protocol", w.do(5, joinReq("g", "", "other")), 23)
 		connect := joinReq("g", "", "range")
 		connect.ProtocolType = "connect"

@@ -1,13 +1,17 @@
 package groupcoord
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/gregor-broker/gregor/wire/clock"
 
@@ -186,6 +190,41 @@ func TestRetention(t *testing.T) {
 	})
 }
 
+// Old offsets, of a topic that the members consume ("t") and of another, in every state of a group: those of a group without protocol
+// type go; those of an empty one stay until it has been so for long enough; those of a stable one go if its members do not consume the
+// topic; and while members come and go nothing does.
+func TestRetentionByState(t *testing.T) {
+	left := map[string]string{
+		"absent": "", "simple": "t", "promised": "", "stable": "t", "stable, static": "t", "stable, loaded again": "t", // what is simple has committed t anew
+	}
+	for _, s := range situations {
+		inBubble(t, func(set *Settings) {
+			set.Group.InitialRebalanceDelay = initialDelay(s.name)
+			set.OffsetsRetentionCheckInterval = time.Second
+		}, func(w *world) {
+			w.topics.add("u", 1, 2)
+			unread := offsetRecord("g", 1)
+			unread.Key = schema.AppendOffsetKey(nil, "g", "u", 0)
+			w.put(record.BatchOptions{}.NoProducer(), offsetRecord("g", 1), unread)
+			w.restart()
+			s.enter(w)
+			pass(1500 * time.Millisecond)
+			synctest.Wait()
+			want, ok := left[s.name]
+			if !ok {
+				want = "tu"
+			}
+			got := ""
+			for _, topic := range w.do(8, fetchReq("g", "t")).(*kmsg.OffsetFetchResponse).Groups[0].Topics {
+				got += topic.Topic
+			}
+			if got != want {
+				t.Errorf("%s: offsets of %q are left, want %q", s.name, got, want)
+			}
+		})
+	}
+}
+
 func TestTopicsDeleted(t *testing.T) {
 	inBubble(t, nil, func(w *world) {
 		w.topics.add("u", 3, 2)
@@ -310,9 +349,11 @@ func TestTransactionalOffsets(t *testing.T) {
 	})
 }
 
-// Records of kinds and versions that are not known stay in the log and hurt nothing.
+// Records of kinds and versions that are not known stay in the log, are told of, and hurt nothing.
 func TestUnknownRecordsAreLeft(t *testing.T) {
 	inBubble(t, nil, func(w *world) {
+		core, logged := observer.New(zap.WarnLevel)
+		w.c.o.Logger = zap.New(core)
 		good := offsetRecord("g", 1)
 		newer := offsetRecord("newer", 1)
 		newer.Value[1] = 9
@@ -320,7 +361,20 @@ func TestUnknownRecordsAreLeft(t *testing.T) {
 			record.Record{Key: []byte{0, 5, 0, 1, 'g'}, Value: []byte{0, 0}},
 			record.Record{Key: []byte{0, 99}, Value: []byte{0}}, record.Record{Key: nil, Value: []byte{0}},
 			record.Record{Key: []byte{0, 1, 0, 9}, Value: []byte{0}}, record.Record{Key: good.Key, Value: []byte{0, 3, 1}})
-		w.restart()
+		w.close()
+		w.c = New(w.c.o)
+		w.c.Elected(0, 1)
+		synctest.Wait()
+		var told []string
+		for _, line := range logged.FilterMessageSnippet("does not understand").All() {
+			fields := line.ContextMap()
+			told = append(told, fmt.Sprint(fields["type"], " v", fields["version"], ": ", fields["records"]))
+		}
+		slices.Sort(told)
+		const want = "ConsumerGroupMemberMetadata v-1: 1, OffsetCommit v-1: 1, OffsetCommit v-1: 1, OffsetCommit v3: 1, OffsetCommit v9: 1, record type 99 v-1: 1"
+		if got := strings.Join(told, ", "); got != want {
+			t.Errorf("told of are %s", got)
+		}
 		if o := w.offset("g"); o != 1 {
 			t.Errorf("offset %d", o)
 		}
@@ -329,6 +383,64 @@ func TestUnknownRecordsAreLeft(t *testing.T) {
 			t.Errorf("%d entries in the log", n)
 		}
 	})
+}
+
+// Deletions of what never was, of every kind and in every mixture, and of what is not there any more, hurt nothing.
+func TestDeletionsOfWhatNeverWas(t *testing.T) {
+	inBubble(t, nil, func(w *world) {
+		j := w.stable("g")
+		w.codeIs("commit", w.do(8, commitReq("g", j.Generation, j.MemberID, "t", 1, 0)), 0)
+		answer := w.do(1, (&script{topics: map[string][16]byte{"ta": {1}}}).beat("modern", "m", 0, nil, to("t")))
+		w.codeIs("a member of the consumer protocol", answer, 0)
+		var gone []record.Record
+		for _, group := range []string{"g", "modern", "never"} {
+			gone = append(gone, record.Record{Key: schema.AppendOffsetKey(nil, group, "t", 7)}, record.Record{Key: schema.AppendOffsetKey(nil, group, "never", 0)})
+			for kind := schema.ConsumerGroup; kind <= schema.ConsumerExpression; kind++ {
+				if group == "modern" && (kind == schema.ConsumerGroup || kind == schema.ConsumerTarget) {
+					continue // these exist
+				}
+				if kind.IsConsumer() {
+					gone = append(gone, record.Record{Key: schema.AppendConsumerKey(nil, kind, group, "never")})
+				}
+			}
+		}
+		gone = append(gone, record.Record{Key: schema.AppendGroupKey(nil, "never")}, record.Record{Key: schema.AppendGroupKey(nil, "modern")})
+		before := w.tell("g", "modern")
+		w.put(record.BatchOptions{}.NoProducer(), gone...)
+		w.put(record.BatchOptions{ProducerID: 4, Transactional: true}, gone...)
+		w.putMarker(4, record.Commit)
+		w.putMarker(5, record.Commit) // of a transaction that wrote nothing here
+		w.restart()
+		if after := w.tell("g", "modern"); after != before {
+			t.Errorf("loaded are\n%s\nthere were\n%s", after, before)
+		}
+		if s := w.state("never"); s != "Dead" {
+			t.Errorf("what never was is %s", s)
+		}
+		w.codeIs("goes on", w.do(8, commitReq("g", j.Generation, j.MemberID, "t", 2, 0)), 0)
+	})
+	inBubble(t, nil, func(w *world) { // nothing but deletions
+		w.put(record.BatchOptions{}.NoProducer(), record.Record{Key: schema.AppendGroupKey(nil, "g")}, record.Record{Key: schema.AppendOffsetKey(nil, "g", "t", 0)},
+			record.Record{Key: schema.AppendConsumerKey(nil, schema.ConsumerMember, "g", "m")}, record.Record{Key: schema.AppendConsumerKey(nil, schema.ConsumerGroup, "g", "")})
+		w.restart()
+		if groups := w.do(5, kmsg.NewPtrListGroupsRequest()).(*kmsg.ListGroupsResponse).Groups; len(groups) != 0 {
+			t.Errorf("groups %+v", groups)
+		}
+	})
+}
+
+// tell is all that is told of groups and of their offsets of "t".
+func (w *world) tell(groups ...string) string {
+	w.t.Helper()
+	r := kmsg.NewPtrConsumerGroupDescribeRequest()
+	r.Groups = groups
+	modern, _ := json.Marshal(w.do(1, r))
+	classic, _ := json.Marshal(w.do(6, describeReq(groups...)))
+	text := fmt.Sprintf("%s\n%s", modern, classic)
+	for _, group := range groups {
+		text += fmt.Sprintf("\n%s has committed %d", group, w.offset(group))
+	}
+	return text
 }
 
 // The machine as a fuzzer's target: no record may make it fail.

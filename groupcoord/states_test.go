@@ -54,13 +54,30 @@ var situations = []situation{
 		w.background(w.send(9, joinReq("g", j.MemberID, "range")))
 		return j
 	}},
+	{"preparing, static member expected", func(w *world) *kmsg.JoinGroupResponse {
+		j := w.stableStatic("g")
+		w.background(w.send(3, joinReq("g", "", "range")))
+		return j
+	}},
 	{"completing", func(w *world) *kmsg.JoinGroupResponse { return w.join("g") }},
+	{"completing, static", func(w *world) *kmsg.JoinGroupResponse {
+		return w.do(9, staticReq("g", "", "i1")).(*kmsg.JoinGroupResponse)
+	}},
 	{"stable", func(w *world) *kmsg.JoinGroupResponse { return w.stable("g") }},
+	{"stable, static", func(w *world) *kmsg.JoinGroupResponse { return w.stableStatic("g") }},
 	{"stable, loaded again", func(w *world) *kmsg.JoinGroupResponse {
 		j := w.stable("g")
 		w.restart()
 		return j
 	}},
+}
+
+// stableStatic makes a stable group with one static member.
+func (w *world) stableStatic(group string) *kmsg.JoinGroupResponse {
+	w.t.Helper()
+	j := w.do(9, staticReq(group, "", "i1")).(*kmsg.JoinGroupResponse)
+	w.codeIs("sync", w.do(5, syncReq(group, j, j.MemberID, "all")), 0)
+	return j
 }
 
 // background lets a request wait for as long as it wants.
@@ -88,11 +105,19 @@ var happenings = []struct {
 	{"join as member, other protocol", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
 		return w.send(9, joinReq("g", j.MemberID, "sticky"))
 	}},
+	{"join as static member", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(9, staticReq("g", j.MemberID, "i1"))
+	}},
 	{"join as stranger", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
 		return w.send(9, joinReq("g", "stranger", "range"))
 	}},
 	{"sync", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
 		return w.send(5, syncReq("g", j, j.MemberID, "all"))
+	}},
+	{"sync as static member", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		r := syncReq("g", j, j.MemberID, "all")
+		r.InstanceID = ptr("i1")
+		return w.send(5, r)
 	}},
 	{"sync, other generation", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
 		other := *j
@@ -100,6 +125,16 @@ var happenings = []struct {
 		return w.send(5, syncReq("g", &other))
 	}},
 	{"heartbeat", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response { return w.send(4, heartbeatReq("g", j)) }},
+	{"heartbeat as static member", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		r := heartbeatReq("g", j)
+		r.InstanceID = ptr("i1")
+		return w.send(4, r)
+	}},
+	{"heartbeat as its predecessor", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		r := heartbeatReq("g", j)
+		r.InstanceID, r.MemberID = ptr("i1"), "predecessor"
+		return w.send(4, r)
+	}},
 	{"heartbeat, other generation", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
 		other := *j
 		other.Generation += 5
@@ -107,6 +142,11 @@ var happenings = []struct {
 	}},
 	{"leave", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
 		return w.send(4, leaveReq("g", j.MemberID))
+	}},
+	{"leave by instance", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		r := leaveReq("g")
+		r.Members = []kmsg.LeaveGroupRequestMember{{InstanceID: ptr("i1")}}
+		return w.send(4, r)
 	}},
 	{"leave as stranger", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
 		return w.send(4, leaveReq("g", "stranger"))
@@ -116,6 +156,19 @@ var happenings = []struct {
 	}},
 	{"commit, other generation", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
 		return w.send(9, commitReq("g", j.Generation+5, j.MemberID, "t", 5, 0))
+	}},
+	{"commit as static member", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		r := commitReq("g", j.Generation, j.MemberID, "t", 5, 0)
+		r.InstanceID = ptr("i1")
+		return w.send(9, r)
+	}},
+	{"commit in a transaction", func(w *world, j *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		r := txnCommitReq("g", 7, 5)
+		r.Generation, r.MemberID = j.Generation, j.MemberID
+		return w.send(3, r)
+	}},
+	{"commit in a transaction, old client", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		return w.send(2, txnCommitReq("g", 7, 5))
 	}},
 	{"commit from outside", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
 		return w.send(9, commitReq("g", -1, "", "t", 5, 0))
@@ -138,6 +191,11 @@ var happenings = []struct {
 		pass(time.Minute)
 		return nil
 	}},
+	{"topic deleted", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		w.topics.remove("t")
+		w.c.TopicsDeleted([]string{"t"})
+		return nil
+	}},
 	{"partition lost", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
 		w.c.Resigned(0, 9)
 		return nil
@@ -155,7 +213,7 @@ func TestEveryStateAndEvent(t *testing.T) {
 				j := s.enter(w)
 				answer := h.send(w, j)
 				synctest.Wait()
-				fmt.Fprintf(&b, "  %-32s %-26s %s\n", h.name, outcome(answer), w.summary("g"))
+				fmt.Fprintf(&b, "  %-36s %-27s %s\n", h.name, outcome(answer), w.summary("g"))
 			})
 		}
 	}

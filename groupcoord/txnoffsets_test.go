@@ -74,6 +74,20 @@ func TestTxnOffsetCommit(t *testing.T) {
 	}
 }
 
+// Metadata is limited in a transaction as outside of one.
+func TestTxnOffsetCommitOfLongMetadata(t *testing.T) {
+	inBubble(t, func(s *Settings) { s.OffsetMetadataMaxBytes = 10 }, func(w *world) {
+		for length, want := range map[int]int16{10: 0, 11: kerr.OffsetMetadataTooLarge.Code} {
+			r := txnCommitReq("g", 7, 5)
+			r.Topics[0].Partitions[0].Metadata = ptr(strings.Repeat("m", length))
+			w.codeIs(fmt.Sprint("length ", length), w.do(3, r), want)
+			outside := commitReq("g", -1, "", "t", 5, 0)
+			outside.Topics[0].Partitions[0].Metadata = r.Topics[0].Partitions[0].Metadata
+			w.codeIs(fmt.Sprint("outside, length ", length), w.do(8, outside), want)
+		}
+	})
+}
+
 // Nobody sees a commit before its marker is replicated.
 func TestTxnEndWaitsForTheHighWatermark(t *testing.T) {
 	inBubble(t, nil, func(w *world) {
