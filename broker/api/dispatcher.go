@@ -30,7 +30,7 @@ func (d *Dispatcher) Admit(_ *wire.Conn, h frame.Header, size int) (wire.Admissi
 		return wire.Admission{}, fmt.Errorf("unknown API key %d (version %d)", h.Key, h.Version)
 	}
 	if !apis.Versions(h.Key).Contains(h.Version) && e.Key != kmsg.ApiVersions {
-		return wire.Admission{}, fmt.Errorf("%s version %d is not served, only %s", e.Key.Name(), h.Version, apis.Versions(h.Key))
+		return wire.Admission{}, fmt.Errorf("%s version %d is not served, only %s", Name(e.Key.Int16()), h.Version, apis.Versions(h.Key))
 	}
 	return wire.Admission{
 		Inline: e.Runs == onProcessor && size <= inlineBytes,
@@ -54,7 +54,7 @@ func (d *Dispatcher) Serve(r *wire.Request, inline bool) bool {
 		body = slices.Clone(body) // a request that waits at the door outlives the memory that it came in
 	}
 	if err := kmsgfix.Read(request, body); err != nil {
-		call.Close(fmt.Sprintf("not a request of %s version %d: %v", e.Key.Name(), r.Header.Version, err))
+		call.Close(fmt.Sprintf("not a request of %s version %d: %v", Name(e.Key.Int16()), r.Header.Version, err))
 		return true
 	}
 	if d.services.door.keeps(visit{e, call, request}) {

@@ -147,9 +147,23 @@ func WriteDocs(w io.Writer) error {
 		if e.Controller {
 			runs += ", controller"
 		}
-		_, err := fmt.Fprintf(w, "| %d | %s | %s | %s | %s | %s | %s | %s | %s |\n", e.Key, e.Key.Name(),
+		_, err := fmt.Fprintf(w, "| %d | %s | %s | %s | %s | %s | %s | %s | %s |\n", e.Key, Name(e.Key.Int16()),
 			e.Served(Embedded), e.Served(ZooKeeper), e.Served(Extended), e.ZooKeeper, e.Kafka4, e.Access, runs)
 		if err != nil {
+			return err
+		}
+	}
+	return writeMissing(w)
+}
+
+// writeMissing writes what is not served.
+func writeMissing(w io.Writer) error {
+	if _, err := fmt.Fprint(w, "\nWhat brokers of Kafka serve besides, and this one does not; what only KRaft's controllers and brokers say to each other is left out.\n\n"+
+		"| key | API | 3.9 | 4.4 | why not |\n|---|---|---|---|---|\n"); err != nil {
+		return err
+	}
+	for _, m := range missing {
+		if _, err := fmt.Fprintf(w, "| %d | %s | %s | %s | %s |\n", m.key, Name(m.key.Int16()), m.zooKeeper, m.kafka4, m.why); err != nil {
 			return err
 		}
 	}

@@ -92,6 +92,57 @@ func TestVersionsAreKafkas(t *testing.T) {
 	}
 }
 
+// TestEveryAPIIsInATable: what real brokers advertise is served, or it is told why not.
+func TestEveryAPIIsInATable(t *testing.T) {
+	zooKeeper := readAdvertised(t, "testdata/apiversions-3.9.2-zookeeper.txt")
+	kafka4 := readAdvertised(t, "testdata/apiversions-4.4.0.txt")
+	of := func(advertised map[kmsg.Key]Versions, key kmsg.Key) Versions {
+		if r, ok := advertised[key]; ok {
+			return r
+		}
+		return none
+	}
+	told := map[kmsg.Key]bool{}
+	for _, e := range entries {
+		told[e.Key] = true
+	}
+	for i, m := range missing {
+		if told[m.key] || i > 0 && m.key <= missing[i-1].key {
+			t.Errorf("%s is served, or not in its place", Name(m.key.Int16()))
+		}
+		told[m.key] = true
+		if old, now := of(zooKeeper, m.key), of(kafka4, m.key); m.zooKeeper != old || m.kafka4 != now {
+			t.Errorf("%s: %s and %s, real brokers serve %s and %s", Name(m.key.Int16()), m.zooKeeper, m.kafka4, old, now)
+		}
+	}
+	for _, advertised := range []map[kmsg.Key]Versions{zooKeeper, kafka4} {
+		for key := range advertised {
+			if !told[key] {
+				t.Errorf("%d %s is neither served nor told of", key, Name(key.Int16()))
+			}
+		}
+	}
+}
+
+// TestNamesAreKafkas: APIs are called what kafka-broker-api-versions calls them.
+func TestNamesAreKafkas(t *testing.T) {
+	for _, file := range []string{"testdata/apiversions-3.9.2-zookeeper.txt", "testdata/apiversions-4.4.0.txt"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^\s+(\w+)\((\d+)\):`).FindAllStringSubmatch(string(text), -1) {
+			key, err := strconv.ParseInt(m[2], 10, 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := Name(int16(key)); got != m[1] && m[1] != "ListClientMetricsResources" { // the same key's older name
+				t.Errorf("%d is called %s, by Kafka %s", key, got, m[1])
+			}
+		}
+	}
+}
+
 func TestServedVersions(t *testing.T) {
 	embedded, cluster := NewTable(Embedded), NewTable(ZooKeeper)
 	if got := embedded.Versions(kmsg.Produce.Int16()); got != (Versions{0, 13}) {

@@ -97,7 +97,7 @@ func (c *Call) seen(each func(func(code int16, n int64))) {
 func (c *Call) logRequest(took time.Duration, code int16) {
 	h := c.request.Header
 	fields := []zap.Field{
-		zap.String("api", kmsg.Key(h.Key).Name()), zap.Int16("version", c.Version), zap.String("client_id", c.ClientID),
+		zap.String("api", Name(h.Key)), zap.Int16("version", c.Version), zap.String("client_id", c.ClientID),
 		zap.Stringer("conn", c.Remote()), zap.String("listener", c.Listener()), zap.Int32("correlation", h.CorrelationID),
 		zap.Int("bytes", c.size), zap.Duration("dur", took),
 	}

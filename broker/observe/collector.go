@@ -7,8 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/gregor-broker/gregor/broker/api"
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/broker/meter"
 )
@@ -66,10 +66,6 @@ var (
 	quantileWords = []string{"0.50", "0.75", "0.95", "0.98", "0.99", "0.999"}
 )
 
-// kafkaWords turns kmsg's names of APIs into Kafka's.
-var kafkaWords = strings.NewReplacer("ISR", "Isr", "ID", "Id", "SASL", "Sasl", "ACL", "Acl", "SCRAM", "Scram",
-	"AlterPartitionAssignments", "AlterPartitionReassignments")
-
 // apiName is what Kafka calls requests of an API, or the kind of Fetch that key stands for.
 func apiName(key int16) string {
 	switch key {
@@ -78,7 +74,7 @@ func apiName(key int16) string {
 	case meter.FetchFollower:
 		return "FetchFollower"
 	}
-	return kafkaWords.Replace(kmsg.Key(key).Name())
+	return api.Name(key)
 }
 
 // partNames are those of the parts of a request.
