@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gregor-broker/gregor/groupcoord/runtime"
@@ -30,6 +31,7 @@ type client struct {
 	pendingJoin  string // member id to join with
 	commitOffset int64  // of the commit under way
 	commitTo     int32
+	stray        bool // what is left of a process that paused, or was replaced: it only commits, as what it was
 }
 
 // accepted is the last commit of a partition that was answered with success.
@@ -45,6 +47,8 @@ type simulation struct {
 	clients  []*client
 	owners   map[string]string   // group, generation, partition: member
 	commits  map[string]accepted // group, partition
+	gone     map[string]bool     // member ids of those who have left, were removed or replaced, and know it
+	refused  int                 // commits of strays
 	maybe    map[string]bool     // a commit failed after it may have been written
 	next     int64
 	machines []*machine
@@ -52,8 +56,8 @@ type simulation struct {
 }
 
 // TestSimulation lets members join, leave, crash, commit, while the log refuses, stalls and fails. Whatever happens: no
-// partition has two owners in one generation; commits of earlier generations are not taken after those of later ones; what
-// was acknowledged stays; and the log, replayed, yields the state that the coordinator had.
+// partition has two owners in one generation; commits of earlier generations are not taken after those of later ones, nor those of
+// who is no member any more; what was acknowledged stays; and the log, replayed, yields the state that the coordinator had.
 func TestSimulation(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -65,7 +69,7 @@ func TestSimulation(t *testing.T) {
 func simulate(t *testing.T, seed uint64) {
 	s := &simulation{
 		rnd:    rand.New(rand.NewPCG(seed, 1)),
-		owners: map[string]string{}, commits: map[string]accepted{}, maybe: map[string]bool{}, restless: seed%3 != 0,
+		owners: map[string]string{}, commits: map[string]accepted{}, maybe: map[string]bool{}, gone: map[string]bool{}, restless: seed%3 != 0,
 	}
 	s.world = newWorld(t, func(c *Settings) {
 		c.Group.InitialRebalanceDelay = time.Duration(seed%4) * time.Second
@@ -92,8 +96,8 @@ func simulate(t *testing.T, seed uint64) {
 		s.receive(c)
 	}
 	s.checkCommits()
-	if len(s.owners) == 0 || len(s.commits) == 0 {
-		t.Errorf("nothing happened: %d ownerships, %d partitions with commits", len(s.owners), len(s.commits))
+	if len(s.owners) == 0 || len(s.commits) == 0 || s.refused == 0 {
+		t.Errorf("nothing happened: %d ownerships, %d partitions with commits, %d refused", len(s.owners), len(s.commits), s.refused)
 	}
 	t.Logf("%d ownerships, %d commits, %d loads", len(s.owners), s.next, len(s.machines))
 	s.close()
@@ -151,6 +155,14 @@ func (s *simulation) step() {
 	default:
 		s.act(s.clients[s.rnd.IntN(len(s.clients))])
 	}
+	s.clients = slices.DeleteFunc(s.clients, func(c *client) bool { return c.stray && c.join == nil && c.answer == nil })
+}
+
+// strayOf leaves behind what goes on committing as the client was.
+func (s *simulation) strayOf(c *client) {
+	if c.join != nil && len(c.owned) > 0 && !c.stray && len(s.clients) < 20 {
+		s.clients = append(s.clients, &client{name: c.name, group: c.group, instance: c.instance, join: c.join, owned: c.owned, stray: true})
+	}
 }
 
 // misbehave makes the log, or the cluster, do something unpleasant.
@@ -180,9 +192,15 @@ func (s *simulation) act(c *client) {
 		return
 	}
 	switch n := s.rnd.IntN(100); {
+	case c.stray:
+		if n < 20 && c.join != nil {
+			s.commitOne(c)
+		}
 	case n == 0:
+		s.strayOf(c)
 		s.crash(c)
 	case c.join == nil || n == 1:
+		s.strayOf(c)
 		r := joinReq(c.group, c.pendingJoin, "range")
 		r.InstanceID, r.RebalanceTimeoutMillis = c.instance, 15000
 		if c.join != nil {
@@ -191,20 +209,30 @@ func (s *simulation) act(c *client) {
 		c.answer = s.send(c.version, r)
 	case n == 2:
 		r := leaveReq(c.group, c.join.MemberID)
-		s.do(2, r)
+		s.gone[c.join.MemberID] = codeOf(s.do(2, r)) == 0
+		s.strayOf(c)
 		s.crash(c)
 	case n < 50:
 		if code := codeOf(s.do(4, heartbeatReq(c.group, c.join))); code != 0 {
+			s.gone[c.join.MemberID] = code == kerr.UnknownMemberID.Code || code == kerr.FencedInstanceID.Code
+			s.strayOf(c)
 			c.joinAgain(code)
 		}
 	case len(c.owned) > 0:
-		c.commitTo = c.owned[s.rnd.IntN(len(c.owned))]
-		s.next++
-		c.commitOffset = s.next
-		c.answer = s.send(7, commitReq(c.group, c.join.Generation, c.join.MemberID, "t", c.commitOffset, c.commitTo))
+		s.commitOne(c)
 	default:
 		s.syncGroup(c)
 	}
+}
+
+// commitOne commits for one of the client's partitions, further on than anybody before.
+func (s *simulation) commitOne(c *client) {
+	c.commitTo = c.owned[s.rnd.IntN(len(c.owned))]
+	s.next++
+	c.commitOffset = s.next
+	r := commitReq(c.group, c.join.Generation, c.join.MemberID, "t", c.commitOffset, c.commitTo)
+	r.InstanceID = c.instance
+	c.answer = s.send(7, r)
 }
 
 // syncGroup asks for the client's assignment; a leader brings it: all partitions, each to one member.
@@ -301,6 +329,9 @@ func (s *simulation) committed(c *client, code int16) {
 	key := fmt.Sprint(c.group, c.commitTo)
 	switch code {
 	case 0:
+		if s.gone[c.join.MemberID] && !s.restless { // a log that fails may bring it back
+			s.t.Errorf("%s: a commit of %s was taken, who is no member any more", key, c.join.MemberID)
+		}
 		last := s.commits[key]
 		if c.join.Generation < last.generation {
 			s.t.Errorf("%s: a commit of generation %d was taken after one of %d", key, c.join.Generation, last.generation)
@@ -312,6 +343,9 @@ func (s *simulation) committed(c *client, code int16) {
 		s.maybe[key] = true
 	}
 	c.commitOffset = 0
+	if c.stray && code != 0 {
+		s.refused++
+	}
 	if code != 0 && code != 15 {
 		c.joinAgain(code)
 	}
