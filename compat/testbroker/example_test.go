@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gregor-broker/gregor/compat/testbroker"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -15,7 +16,7 @@ func TestOrderIsTriedAgain(t *testing.T) {
 	b := testbroker.Start(t, testbroker.Topic("orders", 3))
 	fault := b.Inject(testbroker.Fault{Key: kmsg.Produce, Topic: "orders", Times: 1, Error: kerr.NotLeaderForPartition})
 
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.MetadataMinAge(10*time.Millisecond)) // 5s: how soon it asks anew who leads
 	if err != nil {
 		t.Fatal(err)
 	}

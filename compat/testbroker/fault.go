@@ -1,6 +1,7 @@
 package testbroker
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -10,33 +11,40 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Fault is what goes wrong with some requests. Of Error, Drop and Delay any may be set; with none of them requests are only
+// Fault is what goes wrong with some requests. Of Error, Drop, Delay and Answer any may be set; with none of them requests are only
 // counted.
 type Fault struct {
-	Key        kmsg.Key // of the requests; with the zero value, Produce
-	Topic      string   // "": all
-	Partitions []int32  // of Topic; nil: all
-	Times      int      // so many requests; 0: until Remove
+	Key        kmsg.Key                // of the requests; with the zero value, Produce
+	Topic      string                  // "": all
+	Partitions []int32                 // of Topic; nil: all
+	When       func(kmsg.Request) bool // looks at a request, changes nothing, and says whether it is hit; nil: all
+	Times      int                     // so many requests; 0: until Remove
 
 	// Error is answered for the topic's partitions, which are not served: nothing is stored or committed. Others in the
 	// request are; of a Fetch they are left out, as if they had nothing new.
 	Error *kerr.Error
 	// Drop closes the connection; nothing is served.
 	Drop bool
-	// Delay keeps the answer back. What was asked is done before.
+	// Delay keeps the answer back, at most until Remove. What was asked is done before.
 	Delay time.Duration
+	// Answer answers instead of the broker, which does not serve the request, unless it returns nil.
+	Answer func(kmsg.Request) kmsg.Response
 }
 
 // Injected is a fault at work.
 type Injected struct {
-	fault  Fault
-	owner  *faults
-	struck int // guarded by owner.mu
+	fault Fault
+	owner *faults
+
+	// Guarded by owner.mu.
+	struck  int
+	again   chan struct{} // closed and made anew when it strikes
+	removed bool
 }
 
 // Inject has requests fail from now on. Of several faults that fit a request the one that was injected first strikes.
 func (b *Broker) Inject(f Fault) *Injected {
-	i := &Injected{fault: f, owner: b.faults}
+	i := &Injected{fault: f, owner: b.faults, again: make(chan struct{})}
 	b.faults.mu.Lock()
 	defer b.faults.mu.Unlock()
 	b.faults.active = append(b.faults.active, i)
@@ -50,24 +58,50 @@ func (i *Injected) Struck() int {
 	return i.struck
 }
 
-// Remove ends it.
+// Wait returns when it has hit n requests, or with the error of the context that ended before.
+func (i *Injected) Wait(ctx context.Context, n int) error {
+	for {
+		i.owner.mu.Lock()
+		struck, again := i.struck, i.again
+		i.owner.mu.Unlock()
+		if struck >= n {
+			return nil
+		}
+		select {
+		case <-again:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Remove ends it, and lets the answers go that it keeps back.
 func (i *Injected) Remove() {
 	i.owner.mu.Lock()
-	defer i.owner.mu.Unlock()
+	i.removed = true
 	i.owner.remove(i)
+	kept := i.owner.take(func(a keptBack) bool { return a.by == i })
+	i.owner.mu.Unlock()
+	release(kept)
 }
 
 // faults are those of a broker.
 type faults struct {
 	name    func(id [16]byte) string // of a topic
 	mu      sync.Mutex
-	active  []*Injected            // in order of injection
-	delayed map[*time.Timer]func() // answers that are kept back
-	closed  bool
+	active  []*Injected // in order of injection
+	delayed map[*time.Timer]keptBack
+	closed  bool // the broker is down
+}
+
+// keptBack is an answer that waits for its time.
+type keptBack struct {
+	by   *Injected
+	send func()
 }
 
 func newFaults(name func([16]byte) string) *faults {
-	return &faults{name: name, delayed: map[*time.Timer]func(){}}
+	return &faults{name: name, delayed: map[*time.Timer]keptBack{}}
 }
 
 func (s *faults) remove(i *Injected) {
@@ -75,7 +109,7 @@ func (s *faults) remove(i *Injected) {
 }
 
 // strike returns the fault that hits a request, nil if none does.
-func (s *faults) strike(r kmsg.Request) *Fault {
+func (s *faults) strike(r kmsg.Request) *Injected {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, i := range s.active {
@@ -85,12 +119,17 @@ func (s *faults) strike(r kmsg.Request) *Fault {
 		if i.struck++; i.struck == i.fault.Times {
 			s.remove(i)
 		}
-		return &i.fault
+		close(i.again)
+		i.again = make(chan struct{})
+		return i
 	}
 	return nil
 }
 
 func (s *faults) hits(r kmsg.Request, f *Fault) bool {
+	if f.When != nil && !f.When(r) {
+		return false
+	}
 	if m, ok := r.(*kmsg.MetadataRequest); ok && m.Topics == nil {
 		return true // it asks for all
 	}
@@ -105,17 +144,24 @@ func (s *faults) intercept(c *api.Call, r kmsg.Request, serve func()) {
 		c.Reply(answer)
 		return
 	}
-	f := s.strike(r)
-	if f == nil {
+	hit := s.strike(r)
+	if hit == nil {
 		serve()
 		return
 	}
+	f := &hit.fault
 	if f.Drop {
 		c.Close("a fault was injected")
 		return
 	}
 	if f.Delay > 0 {
-		c.Deliver = func(send func()) { s.later(f.Delay, send) }
+		c.Deliver = func(send func()) { s.later(hit, send) }
+	}
+	if f.Answer != nil {
+		if answer := f.Answer(r); answer != nil {
+			c.Reply(answer)
+			return
+		}
 	}
 	if f.Error == nil {
 		serve()
@@ -173,17 +219,17 @@ func refuseTopics(answer *kmsg.MetadataResponse, f *Fault) {
 	}
 }
 
-// later sends an answer after a while, or when the broker stops.
-func (s *faults) later(d time.Duration, send func()) {
+// later sends an answer after a while, or when the fault is removed or the broker stops.
+func (s *faults) later(by *Injected, send func()) {
 	s.mu.Lock()
-	if s.closed {
+	if s.closed || by.removed {
 		s.mu.Unlock()
 		send()
 		return
 	}
 	defer s.mu.Unlock()
 	var timer *time.Timer
-	timer = time.AfterFunc(d, func() {
+	timer = time.AfterFunc(by.fault.Delay, func() {
 		s.mu.Lock()
 		_, waits := s.delayed[timer]
 		delete(s.delayed, timer)
@@ -192,19 +238,38 @@ func (s *faults) later(d time.Duration, send func()) {
 			send()
 		}
 	})
-	s.delayed[timer] = send
+	s.delayed[timer] = keptBack{by: by, send: send}
 }
 
-// close lets every answer go that is kept back.
+// take returns the answers that are kept back and wanted, and keeps them no longer. It needs mu.
+func (s *faults) take(wanted func(keptBack) bool) (kept []keptBack) {
+	for timer, a := range s.delayed {
+		if wanted(a) {
+			timer.Stop()
+			delete(s.delayed, timer)
+			kept = append(kept, a)
+		}
+	}
+	return kept
+}
+
+func release(kept []keptBack) {
+	for _, a := range kept {
+		a.send()
+	}
+}
+
+// open is for a broker that starts, close for one that stops, which lets every answer go.
+func (s *faults) open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = false
+}
+
 func (s *faults) close() {
 	s.mu.Lock()
 	s.closed = true
-	s.active = nil
-	kept := s.delayed
-	s.delayed = map[*time.Timer]func(){}
+	kept := s.take(func(keptBack) bool { return true })
 	s.mu.Unlock()
-	for timer, send := range kept {
-		timer.Stop()
-		send()
-	}
+	release(kept)
 }

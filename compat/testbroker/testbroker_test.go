@@ -3,7 +3,9 @@ package testbroker
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"reflect"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,15 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func client(t testing.TB, b *Broker, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(b.Addr()), kgo.Dialer(b.Dial), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.MetadataMinAge(10 * time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }),
-	}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
-	return cl
+	return b.Client(t, append([]kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner())}, opts...)...)
 }
 
 func put(t testing.TB, cl *kgo.Client, topic string, partition int32) (offset int64, err error) {
@@ -175,22 +169,81 @@ func TestDelay(t *testing.T) {
 func TestStopsWithAnswersKeptBack(t *testing.T) {
 	t.Run("inner", func(t *testing.T) {
 		b := Start(t, Topic("t", 1))
-		cl := client(t, b)
-		if _, err := put(t, cl, "t", 0); err != nil {
+		fault := b.Inject(Fault{Key: kmsg.ListOffsets, Delay: time.Hour})
+		askForEnds(t, b)
+		if err := fault.Wait(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		fault := b.Inject(Fault{Key: kmsg.ListOffsets, Delay: time.Hour})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go func() {
-			_, _ = kadm.NewClient(cl).ListEndOffsets(ctx, "t")
-		}()
-		for fault.Struck() == 0 {
-			if _, err := put(t, cl, "t", 0); err != nil {
-				t.Fatal(err)
-			}
-		}
 	})
+}
+
+// askForEnds asks in the background; what it is answered arrives in the channel.
+func askForEnds(t *testing.T, b *Broker) <-chan error {
+	admin := kadm.NewClient(client(t, b))
+	answered := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	go func() {
+		_, err := admin.ListEndOffsets(ctx, "t")
+		answered <- err
+	}()
+	return answered
+}
+
+// TestRemoveLetsAnswersGo: what is held is held until the test says so.
+func TestRemoveLetsAnswersGo(t *testing.T) {
+	b := Start(t, Topic("t", 1))
+	fault := b.Inject(Fault{Key: kmsg.ListOffsets, Times: 1, Delay: time.Hour})
+	answered := askForEnds(t, b)
+	if err := fault.Wait(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-answered:
+		t.Error("it was answered before")
+	default:
+	}
+	fault.Remove()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	b := Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.Inject(Fault{Key: kmsg.Fetch}).Wait(ctx, 1); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestAnswer: requests that a function chooses are answered by another.
+func TestAnswer(t *testing.T) {
+	b := Start(t, Topic("t", 1))
+	fault := b.Inject(Fault{
+		Key:  kmsg.DescribeCluster,
+		When: func(r kmsg.Request) bool { return !r.(*kmsg.DescribeClusterRequest).IncludeFencedBrokers },
+		Answer: func(r kmsg.Request) kmsg.Response {
+			if r.(*kmsg.DescribeClusterRequest).IncludeClusterAuthorizedOperations {
+				return nil
+			}
+			answer := kmsg.NewPtrDescribeClusterResponse()
+			answer.ClusterID = "another"
+			return answer
+		},
+	})
+	for _, c := range []struct {
+		fenced, operations, another bool
+		struck                      int
+	}{{true, false, false, 0}, {false, true, false, 1}, {false, false, true, 2}} {
+		r := kmsg.NewPtrDescribeClusterRequest()
+		r.IncludeFencedBrokers, r.IncludeClusterAuthorizedOperations = c.fenced, c.operations
+		answer, err := r.RequestWith(t.Context(), client(t, b))
+		if err != nil || (answer.ClusterID == "another") != c.another || fault.Struck() != c.struck {
+			t.Errorf("%+v: %v, %v, struck %d times", c, answer, err, fault.Struck())
+		}
+	}
 }
 
 // TestEveryRequestCanFail: whatever a client asks, an injected error is in the answer.
@@ -230,7 +283,16 @@ func fill(v reflect.Value, depth int) {
 
 // BenchmarkStart is how long a test waits for its broker.
 func BenchmarkStart(b *testing.B) {
-	for b.Loop() {
-		Start(b, Topic("t", 1))
+	dir := b.TempDir()
+	for i := 0; b.Loop(); i++ {
+		broker, err := New(filepath.Join(dir, strconv.Itoa(i)), Topic("t", 1))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := broker.Stop(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
 	}
 }
