@@ -94,6 +94,7 @@ func (s *script) run() string {
 	s.classicMembers()
 	s.downgradeByReplacement()
 	s.emptyGroups()
+	s.orderOfChecks()
 	return s.said.String()
 }
 
@@ -457,6 +458,28 @@ func (s *script) emptyGroups() {
 }
 
 // normalise takes away what may be in any order.
+// orderOfChecks asks what is wrong in two ways, and for what two members want differently.
+func (s *script) orderOfChecks() {
+	epoch := s.join("q", "m1", as("i1"), with("range"))
+	s.join("q", "m2", with("uniform"))
+	s.describe("q")
+	join := joinReq(s.group+"q", "m2", "range")
+	join.InstanceID, join.Protocols[0].Metadata = ptr("i1"), []byte{0, 3, 9}
+	s.ask("another as i1, unreadable", 9, join)
+	large := commitReq(s.group+"q", epoch-1, "m1", "ta", 5, 0)
+	large.Topics[0].Partitions[0].Metadata = ptr(strings.Repeat("x", 5000))
+	s.ask("large metadata of an earlier epoch", 9, large)
+	s.ask("m1 leaves", 1, s.beat("q", "m1", -1, nil, as("i1")))
+	s.ask("m2 leaves", 1, s.beat("q", "m2", -1, nil))
+	s.ask("commit outside, new group", 9, commitReq(s.group+"qc", -1, "", "ta", 5, 0))
+	join = joinReq(s.group+"qc", "nobody")
+	s.ask("nobody joins without a protocol", 9, join)
+	join = joinReq(s.group+"qc", "nobody", "range")
+	s.ask("nobody joins", 9, join)
+	join.ProtocolType = ""
+	s.ask("nobody joins without a type", 9, join)
+}
+
 func (s *script) normalise(resp kmsg.Response) {
 	normalise(resp)
 	switch r := resp.(type) {

@@ -228,3 +228,13 @@ func TestRefusedUpgrade(t *testing.T) {
 		}
 	})
 }
+
+// TestMemberTakesInstance: a member that joins again with a group.instance.id of its own is the one that it was.
+func TestMemberTakesInstance(t *testing.T) {
+	inScene(t, nil, func(s *scene) {
+		s.hb(s.beat("g", "m1", 0, nil))
+		s.wantIs(t, "consumer Stable, epochs 2 2, m1@2: 4")
+		s.hb(s.beat("g", "m1", 0, nil, as("i")))
+		s.wantIs(t, "consumer Stable, epochs 2 2, m1@2: 4")
+	})
+}

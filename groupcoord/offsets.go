@@ -109,7 +109,7 @@ func giveRest[P any](partitions []P, errorCode func(*P) *int16, code int16) {
 func (m *machine) commit(ev *commit, out *runtime.Out) {
 	allowed, err := m.checkCommit(ev.request, out)
 	if err == nil && allowed != nil {
-		err = ev.checkPartitions(allowed)
+		err = m.checkPartitions(ev, allowed)
 	}
 	if err != nil {
 		ev.Refuse(err)
@@ -123,7 +123,7 @@ func (m *machine) commit(ev *commit, out *runtime.Out) {
 				continue
 			}
 			p := &ev.request.Topics[i].Partitions[j]
-			if p.Metadata != nil && JavaLength(*p.Metadata) > m.settings.OffsetMetadataMaxBytes {
+			if m.isTooLarge(p) {
 				answers[j].ErrorCode = kerr.OffsetMetadataTooLarge.Code
 				continue
 			}
@@ -157,11 +157,16 @@ func (m *machine) checkCommit(r *kmsg.OffsetCommitRequest, out *runtime.Out) (pa
 	return nil, group.ErrIllegalGeneration
 }
 
-// checkPartitions says whether all partitions that exist are allowed.
-func (ev *commit) checkPartitions(allowed func([16]byte, int32) error) error {
+// isTooLarge reports whether an offset comes with more metadata than may be stored.
+func (m *machine) isTooLarge(p *kmsg.OffsetCommitRequestTopicPartition) bool {
+	return p.Metadata != nil && JavaLength(*p.Metadata) > m.settings.OffsetMetadataMaxBytes
+}
+
+// checkPartitions says whether all partitions are allowed that exist and whose offsets would be stored.
+func (m *machine) checkPartitions(ev *commit, allowed func([16]byte, int32) error) error {
 	for i := range ev.response.Topics {
-		for _, p := range ev.response.Topics[i].Partitions {
-			if p.ErrorCode != 0 {
+		for j, p := range ev.response.Topics[i].Partitions {
+			if p.ErrorCode != 0 || m.isTooLarge(&ev.request.Topics[i].Partitions[j]) {
 				continue
 			}
 			if err := allowed(ev.topics[i].id, p.Partition); err != nil {

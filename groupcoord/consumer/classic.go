@@ -51,13 +51,13 @@ func (g *Group) Join(e *Env, out *runtime.Out, who Caller, r *kmsg.JoinGroupRequ
 	if r.MemberID == "" && r.InstanceID == nil && r.Version >= 4 {
 		return &Join{Response: joinResponse(r, &View{ID: id}, kerr.MemberIDRequired.Code)}, nil
 	}
-	said, err := schema.DecodeSubscription(r.Protocols[0].Metadata)
-	if err != nil {
-		return nil, errInconsistent
-	}
 	t := &turn{writer: writer{e: e, out: out, group: g.id}, g: g}
 	if err := t.findClassic(id, r); err != nil {
 		return nil, err
+	}
+	said, err := schema.DecodeSubscription(r.Protocols[0].Metadata)
+	if err != nil {
+		return nil, errInconsistent
 	}
 	t.hearClassic(who, r, said)
 	return t.join(r, said, classicMax)

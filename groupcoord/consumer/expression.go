@@ -211,12 +211,23 @@ func whole(re string) (*regexp.Regexp, error) {
 	return regexp.Compile(`\A(?:` + parsed.String() + `)\z`)
 }
 
+// errDuplicateName is a fault for RE2/J, but not for Go.
+const errDuplicateName syntax.ErrorCode = "duplicate capture group name"
+
 func parse(re string) (*syntax.Regexp, error) {
 	parsed, err := syntax.Parse(re, syntax.Perl)
-	if err == nil && cost(parsed) > maxExpressionCost {
+	switch {
+	case err != nil:
+		return nil, err
+	case cost(parsed) > maxExpressionCost:
 		return nil, &syntax.Error{Code: syntax.ErrLarge, Expr: re}
 	}
-	return parsed, err
+	names := slices.DeleteFunc(parsed.CapNames(), func(name string) bool { return name == "" })
+	slices.Sort(names)
+	if len(slices.Compact(slices.Clone(names))) < len(names) {
+		return nil, &syntax.Error{Code: errDuplicateName, Expr: re}
+	}
+	return parsed, nil
 }
 
 // CheckExpression says why a regular expression cannot be subscribed to. It may take seconds for a hostile one.

@@ -115,6 +115,9 @@ func (t *turn) findStatic(id, instance string, join, classic bool, check func(*V
 	switch {
 	case join && m == nil:
 		t.old = newView(id)
+		if m := t.g.member(id); m != nil { // it had no instance id, or another
+			t.old = m.View
+		}
 		t.e.Log.Info("static member joins its group", zap.String("group", t.group), zap.String("member", id), zap.String("instance", instance))
 	case join:
 		if !classic && !m.classic() && m.Epoch != leavingStatic {

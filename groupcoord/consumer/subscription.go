@@ -129,7 +129,8 @@ func (t *turn) assignorChanged() bool {
 	return t.e.preferred(t.g.candidates()) != t.e.preferred(t.members())
 }
 
-// preferred returns the assignor that most members want, of equally many the first by name; the default if nobody wants any.
+// preferred returns the assignor that most members want, of equally many the last by name, as Kafka's hash map has uniform before
+// range; the default if nobody wants any.
 func (e *Env) preferred(members []candidate) string {
 	votes := map[string]int{}
 	for i := range members {
@@ -139,7 +140,7 @@ func (e *Env) preferred(members []candidate) string {
 	}
 	best := ""
 	for name, n := range votes {
-		if best == "" || n > votes[best] || n == votes[best] && name < best {
+		if best == "" || n > votes[best] || n == votes[best] && name > best {
 			best = name
 		}
 	}

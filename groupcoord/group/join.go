@@ -49,7 +49,11 @@ func (g *Group) Join(e *Env, out *runtime.Out, j *Join) {
 	id := j.Request.MemberID
 	j.protocols = protocolsOf(j.Request)
 	if g.live == nil && id != "" {
-		j.Refuse(id, ErrUnknownMember)
+		err := ErrUnknownMember
+		if j.Request.ProtocolType == "" || len(j.protocols) == 0 {
+			err = ErrInconsistent
+		}
+		j.Refuse(id, err)
 		return
 	}
 	l := g.wake(out)
