@@ -24,7 +24,6 @@ type Config struct {
 	TimestampBeforeMaxMs   int64
 	TimestampAfterMaxMs    int64
 	Compression            record.Compression
-	Preallocate            bool
 	FileDeleteDelayMs      int64
 	MinCleanableDirtyRatio float64
 	MinCompactionLagMs     int64

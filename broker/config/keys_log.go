@@ -26,7 +26,7 @@ var logKeys = []Key{
 		Doc:      "Random time taken off the age, so that segments do not close together."},
 	{Name: "log.roll.jitter.hours", Type: Int, Default: "0", Valid: atLeast(0),
 		Doc: "The same in hours, where log.roll.jitter.ms is unset."},
-	{Name: "log.preallocate", Type: Bool, Default: "false", Update: ClusterWide,
+	{Name: "log.preallocate", Type: Bool, Default: "false", Update: ClusterWide, Standing: Accepted, Why: whyPreallocate,
 		Doc: "Whether a new segment takes its size on disk at once."},
 	{Name: "log.index.interval.bytes", Type: Int, Default: "4096", Valid: atLeast(0), Update: ClusterWide,
 		Doc: "Bytes between two entries of the offset index."},

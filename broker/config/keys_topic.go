@@ -71,7 +71,7 @@ var topicRows = []Key{
 		Synonyms: []string{"log.cleaner.min.compaction.lag.ms"}, Doc: "How long a record stays uncompacted at least."},
 	{Name: "min.insync.replicas", Type: Int, Default: "1", Valid: atLeast(1), Synonyms: []string{"min.insync.replicas"},
 		Doc: "How many in-sync replicas a write with acks=all needs."},
-	{Name: "preallocate", Type: Bool, Default: "false", Synonyms: []string{"log.preallocate"},
+	{Name: "preallocate", Type: Bool, Default: "false", Synonyms: []string{"log.preallocate"}, Standing: Accepted, Why: whyPreallocate,
 		Doc: "Whether a new segment takes its size on disk at once."},
 	{Name: "remote.copy.lag.bytes", In: Kafka44, Type: Long, Default: "-1", Valid: atLeast(-1),
 		Synonyms: []string{"log.remote.copy.lag.bytes"}, Standing: Accepted, Why: whyTiered,

@@ -24,6 +24,7 @@ const (
 	whyMoves       = "replicas are not moved between log directories yet"
 	whyCleaner     = "one cleaner thread compacts, with buffers as large as its batches"
 	whyFormat      = "everything is stored in record format 2"
+	whyPreallocate = "a segment's file grows with what is written to it"
 )
 
 // Why a key changes only at the start, although Kafka changes it while a broker runs.

@@ -70,7 +70,7 @@ func TopicLog(s *Snapshot, overrides map[string]string) *log.Config {
 		Compact: t.has("cleanup.policy", "compact"), Delete: t.has("cleanup.policy", "delete"),
 		MaxMessageBytes: t.int("max.message.bytes"), TimestampBeforeMaxMs: t.timestampLimit("message.timestamp.before.max.ms"),
 		TimestampAfterMaxMs: t.timestampLimit("message.timestamp.after.max.ms"), Compression: t.compression(),
-		Preallocate: t.bool("preallocate"), FileDeleteDelayMs: t.long("file.delete.delay.ms"),
+		FileDeleteDelayMs:      t.long("file.delete.delay.ms"),
 		MinCleanableDirtyRatio: t.ratio("min.cleanable.dirty.ratio"), MinCompactionLagMs: t.long("min.compaction.lag.ms"),
 		MaxCompactionLagMs: t.long("max.compaction.lag.ms"), DeleteRetentionMs: t.long("delete.retention.ms"),
 	}
