@@ -85,16 +85,17 @@ func firstRecord(s *segment.Segment, pos, end, from, ts int64) (foundRecord, err
 	return found, err
 }
 
-// OffsetOfMaxTimestamp returns the first record with the greatest timestamp of the log, in ms; -1, -1, -1 if there is none.
+// OffsetOfMaxTimestamp returns the first record with the greatest timestamp of what is stored, in ms; -1, -1, -1 if there is none. As in
+// Kafka that may be a record below the log start, for as long as its segment is there.
 func (l *Log) OffsetOfMaxTimestamp() (offset, timestamp int64, epoch int32, err error) {
-	return l.search(func(v *view, segs []*segment.Segment) (foundRecord, error) {
+	return l.search(func(_ *view, segs []*segment.Segment) (foundRecord, error) {
 		best, bestStamp, bestOffset := -1, int64(-1), int64(-1)
 		for i, s := range segs {
 			stamp, last, err := s.MaxTimestamp()
 			if err != nil {
 				return noRecord, err
 			}
-			if stamp > bestStamp && last >= v.Start {
+			if stamp > bestStamp {
 				best, bestStamp, bestOffset = i, stamp, last
 			}
 		}
@@ -106,7 +107,7 @@ func (l *Log) OffsetOfMaxTimestamp() (offset, timestamp int64, epoch int32, err 
 		if err != nil || !found {
 			return noRecord, err
 		}
-		return firstRecord(segs[best], at.Pos, end, v.Start, bestStamp)
+		return firstRecord(segs[best], at.Pos, end, 0, bestStamp)
 	})
 }
 

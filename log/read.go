@@ -21,7 +21,13 @@ func (l *Log) Read(offset int64, maxBytes int, iso Isolation, minOne bool) (Read
 			return r, l.errorf("offset %d, the log is [%d, %d): %w", offset, v.Start, v.End, ErrOffsetOutOfRange)
 		}
 		limit := v.end(iso)
-		if offset >= limit || maxBytes <= 0 && !minOne {
+		if offset >= limit {
+			return r, nil
+		}
+		if maxBytes < 0 {
+			return r, ErrReadSize
+		}
+		if maxBytes == 0 && !minOne {
 			return r, nil
 		}
 		r.Part, r.Aborted, err = l.find(&v, offset, limit, maxBytes, minOne, iso == Committed)

@@ -32,6 +32,7 @@ func ParseTopicID(s string) (TopicID, error) {
 // The errors of this package that have a code in the protocol. They are wrapped with the partition and the cause.
 var (
 	ErrOffsetOutOfRange    = errcode.New(kerr.OffsetOutOfRange, "the offset is outside the range of the log")
+	ErrReadSize            = errcode.New(kerr.UnknownServerError, "a negative number of bytes cannot be read") // Kafka has no better code
 	ErrStorage             = errcode.New(kerr.KafkaStorageError, "the log could not be written or read")
 	ErrBatchTooLarge       = errcode.New(kerr.RecordListTooLarge, "the batch is larger than a segment of the log")
 	ErrPolicy              = errcode.New(kerr.PolicyViolation, "records can be deleted only where cleanup.policy contains delete")

@@ -40,28 +40,44 @@ func serveListOffsets(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.ListOffsetsRequest)
 	response := kmsg.NewPtrListOffsetsResponse()
 	doubles := duplicateOffsets(r)
+	places := map[string]int{}
 	n := 0
 	for i := range r.Topics {
-		t := kmsg.NewListOffsetsResponseTopic()
-		t.Topic = r.Topics[i].Topic
+		topic := r.Topics[i].Topic
+		if !s.Embedded {
+			places[topic] = addTopic(response, topic)
+		}
 		for j := range r.Topics[i].Partitions {
 			asked := &r.Topics[i].Partitions[j]
 			n++
 			var err error
 			if doubles != nil && r.Version > 0 {
 				d := doubles[n-1]
-				if d.before {
+				if d.before && s.Embedded {
 					continue // answered at its first place
 				}
-				if d.again {
+				if d.again || d.before {
 					err = errDuplicatePartition
 				}
 			}
-			t.Partitions = append(t.Partitions, s.listOffset(c, r, t.Topic, asked, err))
+			at, known := places[topic]
+			if !known {
+				at = addTopic(response, topic)
+				places[topic] = at
+			}
+			response.Topics[at].Partitions = append(response.Topics[at].Partitions, s.listOffset(c, r, topic, asked, err))
 		}
-		response.Topics = append(response.Topics, t)
 	}
 	c.Reply(response)
+}
+
+// addTopic adds a topic to the answer and returns its place. 3.9 answers for each time that a topic is named, 4.4 once for all its
+// partitions, of which there must be some.
+func addTopic(response *kmsg.ListOffsetsResponse, topic string) int {
+	t := kmsg.NewListOffsetsResponseTopic()
+	t.Topic = topic
+	response.Topics = append(response.Topics, t)
+	return len(response.Topics) - 1
 }
 
 func duplicateOffsets(r *kmsg.ListOffsetsRequest) []double {
@@ -103,9 +119,6 @@ func (s *Services) listOffset(c *Call, r *kmsg.ListOffsetsRequest, topic string,
 			p.ErrorCode = kerr.LeaderNotAvailable.Code
 		}
 	case kerr.UnknownServerError.Code:
-		if err == errIsolation {
-			break
-		}
 		s.logUnexpected(c, "list offsets", topic, asked.Partition, err)
 	}
 	return p

@@ -1,8 +1,11 @@
 package api
 
 import (
+	"errors"
+
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/log"
+	"github.com/gregor-broker/gregor/wire/errcode"
 	"go.uber.org/zap"
 )
 
@@ -73,8 +76,13 @@ func (s *Services) currentLeader(c *Call, topic string, partition int32) leader 
 	return l
 }
 
-// logUnexpected notes an error that has no code of its own: the client only learns that something went wrong here.
+// logUnexpected notes an error that has no code of its own: the client only learns that something went wrong here. Where that is Kafka's
+// answer to what the client did wrong, there is nothing to note.
 func (s *Services) logUnexpected(c *Call, api, topic string, partition int32, err error) {
+	var expected *errcode.Error
+	if errors.As(err, &expected) {
+		return
+	}
 	s.Logger.Error("a request failed unexpectedly", zap.String("api", api), zap.String("topic", topic),
 		zap.Int32("partition", partition), zap.String("client_id", c.ClientID), zap.Stringer("conn", c.Remote()), zap.Error(err))
 }

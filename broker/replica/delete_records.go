@@ -59,9 +59,6 @@ func (m *Manager) deleteRecords(e *DeleteEntry) DeleteResult {
 	if err == nil {
 		_, err = p.leading(-1)
 	}
-	if err == nil && e.Offset < -1 {
-		err = log.ErrOffsetOutOfRange
-	}
 	var start int64
 	if err == nil {
 		start, err = p.log.DeleteRecords(e.Offset)

@@ -22,5 +22,6 @@ var (
 	ErrTimeout            = errcode.New(kerr.RequestTimedOut, "the records were not replicated in time")
 	ErrOffsetNotAvailable = errcode.New(kerr.OffsetNotAvailable, "the new leader's high watermark has not caught up yet")
 	ErrTimestamp          = errcode.New(kerr.UnsupportedVersion, "this kind of offset does not exist in this version of the request")
+	ErrNegativeCount      = errcode.New(kerr.UnknownServerError, "a negative number of offsets cannot be told") // Kafka has no better code
 	ErrEpochEndUnknown    = errcode.New(kerr.OffsetOutOfRange, "the end of the last fetched epoch is not known")
 )

@@ -197,7 +197,7 @@ func (m *Manager) readOne(p *FetchParams, e *FetchEntry, maxBytes int, minOne bo
 		r.HighWatermark, r.LastStable, r.LogStartOffset = b.HighWatermark, b.Stable, b.Start
 		return nil
 	}
-	got, err := l.Read(e.Offset, max(0, maxBytes), p.isolation(), minOne)
+	got, err := l.Read(e.Offset, maxBytes, p.isolation(), minOne)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (e *FetchEntry) allowed(p *FetchParams) (*role, error) {
 	if p.ReplicaID == Debugger || p.ReplicaID == Consumer && p.AnyReplica {
 		find = e.partition.holding
 	}
-	r, err := find(e.CurrentLeaderEpoch)
+	r, err := find(max(-1, e.CurrentLeaderEpoch)) // in a Fetch every negative epoch means none
 	switch {
 	case err == ErrUnknownPartition && e.TopicID != log.TopicID{}:
 		return nil, ErrUnknownTopicID

@@ -43,7 +43,6 @@ func TestF1(t *testing.T) {
 		{"partition limit after the first", false, 50 << 20, 2 * len(small), []int32{1, 0}, 0, 2 * len(small), 0},
 		{"request limit spent in order", false, 4 * len(small), partitions, []int32{1, 0}, 1, 2 * len(small), 2 * len(small)},
 		{"zero", false, 0, 0, []int32{0, 1}, 0, len(big), 0},
-		{"negative", false, -5, -5, []int32{1, 0}, 0, len(small), 0},
 	} {
 		p := look()
 		p.HardLimit, p.MaxBytes = c.hard, c.maxBytes
@@ -60,6 +59,21 @@ func TestF1(t *testing.T) {
 		}
 		if n, m := rs[0].Records.Size(), rs[1].Records.Size(); n != c.first || m != c.second {
 			t.Errorf("%s: %d and %d bytes, want %d and %d", c.name, n, m, c.first, c.second)
+		}
+	}
+}
+
+// TestNegativeLimits: less than nothing cannot be read, as in Kafka, where there is something.
+func TestNegativeLimits(t *testing.T) {
+	f := newFixture(t)
+	f.lead("t", idOf(1), 2)
+	f.mustPut("t", 0, one(t, "v"))
+	p := look()
+	p.MaxBytes = -5
+	rs := f.get(p, from("t", 0, 0), from("t", 1, 0), from("t", 1, 9))
+	for i, want := range []error{log.ErrReadSize, nil, log.ErrOffsetOutOfRange} {
+		if !errors.Is(rs[i].Err, want) {
+			t.Errorf("entry %d: %v, want %v", i, rs[i].Err, want)
 		}
 	}
 }

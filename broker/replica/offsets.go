@@ -108,6 +108,9 @@ func (m *Manager) LegacyOffsets(q *OffsetQuery, limit int) ([]int64, error) {
 	if _, err := p.leading(-1); err != nil {
 		return nil, err
 	}
+	if limit < 0 {
+		return nil, ErrNegativeCount
+	}
 	offsets := p.log.LegacyOffsets(q.Timestamp, limit)
 	if q.ReplicaID != Consumer {
 		return offsets, nil

@@ -95,12 +95,15 @@ func TestLegacyOffsets(t *testing.T) {
 		want  []int64
 	}{
 		{now, 10, []int64{3, 2, 1, 0}}, {now, 2, []int64{3, 2}}, {Latest, 1, []int64{3}}, {Earliest, 10, []int64{0}},
-		{1, 10, nil}, {Latest, 0, nil}, {Latest, -1, nil},
+		{1, 10, nil}, {Latest, 0, nil},
 	} {
 		got, err := f.LegacyOffsets(&OffsetQuery{Topic: "t", Timestamp: q.at, ReplicaID: Consumer}, q.limit)
 		if err != nil || !slices.Equal(got, q.want) {
 			t.Errorf("at %d, at most %d: %v, %v; want %v", q.at, q.limit, got, err, q.want)
 		}
+	}
+	if _, err := f.LegacyOffsets(&OffsetQuery{Topic: "t", Timestamp: Latest, ReplicaID: Consumer}, -1); err != ErrNegativeCount {
+		t.Errorf("less than none: %v", err)
 	}
 	if got := below([]int64{9, 7, 5}, 6); !slices.Equal(got, []int64{6, 5}) {
 		t.Errorf("below 6: %v", got)

@@ -74,9 +74,10 @@ func (p *Partition) holding(epoch int32) (*role, error) {
 		return nil, ErrUnknownPartition
 	case r.failed:
 		return nil, log.ErrStorage
-	case epoch >= 0 && epoch < r.leaderEpoch:
+	case epoch == -1:
+	case epoch < r.leaderEpoch:
 		return nil, ErrFencedEpoch
-	case epoch >= 0 && epoch > r.leaderEpoch:
+	case epoch > r.leaderEpoch:
 		return nil, ErrUnknownEpoch
 	}
 	return r, nil

@@ -143,9 +143,17 @@ func f3OffsetsByTime(t *testing.T, b *server) {
 		t.Errorf("max timestamp: %+v, want offset 4, timestamp 30", p)
 	}
 
-	for i, p := range listOffsets(t, c, listVersion, topic, 0, -1, -2) {
+	twice := listOffsets(t, c, listVersion, topic, 0, -1, -2)
+	for i, p := range twice {
 		wantCode(t, fmt.Sprintf("the same partition twice, %d", i), p.ErrorCode, kerr.InvalidRequest)
 	}
+	if want := map[string]int{"3.9": 2, "4.4": 1}[standard(b)]; len(twice) != want {
+		t.Errorf("the same partition twice is answered %d times, want %d", len(twice), want)
+	}
+	epoch := listRequest(topic, 0, -1)
+	epoch.Topics[0].Partitions[0].CurrentLeaderEpoch = -2
+	fenced := raw.Do[*kmsg.ListOffsetsResponse](c, raw.With(epoch, 5)).Topics[0].Partitions[0]
+	wantCode(t, "leader epoch -2", fenced.ErrorCode, kerr.FencedLeaderEpoch)
 	wantCode(t, "unknown partition", listOffsets(t, c, listVersion, topic, 7, -1)[0].ErrorCode, kerr.UnknownTopicOrPartition)
 }
 
