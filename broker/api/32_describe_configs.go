@@ -11,7 +11,7 @@ import (
 )
 
 // DescribeConfigs tells the configuration of topics, of this broker and of its loggers, with where each value comes from.
-// v1 source and synonyms · v3 type and documentation · v4 flexible.
+// v0 IsDefault, which 3.9 never sets · v1 source and synonyms · v3 type and documentation · v4 flexible.
 // Errors per resource: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST. After ConfigHelper.
 var describeConfigs = Entry{
 	Key: kmsg.DescribeConfigs, ZooKeeper: v(0, 4), Kafka4: v(1, 4),
@@ -86,7 +86,6 @@ func describedRow(row *config.Row, r *kmsg.DescribeConfigsRequest) kmsg.Describe
 	answer := kmsg.NewDescribeConfigsResponseResourceConfig()
 	answer.Name, answer.Value = row.Name, row.Value
 	answer.ReadOnly, answer.IsSensitive = row.ReadOnly, row.Sensitive
-	answer.IsDefault = row.Source == config.SourceDefault
 	answer.Source = kmsg.ConfigSource(row.Source)
 	answer.ConfigType = kmsg.ConfigType(row.Type)
 	if r.IncludeDocumentation {
