@@ -85,7 +85,7 @@ func (m *Machine) autoCreate(names []string, permit Permit, done func([]AutoCrea
 			list = append(list, c)
 		}
 	}
-	m.forward(others)
+	m.forward(others, permit)
 	if q.left > 0 {
 		q.begin(m, 0)
 	} else {
@@ -112,8 +112,9 @@ func (m *Machine) autoTopic(name string) *kmsg.CreateTopicsRequestTopic {
 	return &t
 }
 
-// forward asks the active controller to create topics, unless it has been asked already.
-func (m *Machine) forward(names []string) {
+// forward asks the active controller to create topics, unless it has been asked already. Who is the first to want a topic is charged for it
+// here: a broker of Kafka 3.9 creates it in ZooKeeper itself, and charges its own quotas.
+func (m *Machine) forward(names []string, permit Permit) {
 	names = slices.DeleteFunc(names, func(name string) bool { return m.forwarded[name] })
 	if len(names) == 0 || m.activeID < 0 {
 		return
@@ -132,18 +133,31 @@ func (m *Machine) forward(names []string) {
 		for _, name := range names {
 			delete(m.forwarded, name)
 		}
-		done := e.(Forwarded)
-		resp, ok := done.Response.(*kmsg.CreateTopicsResponse)
-		if done.Err != nil || !ok {
-			m.log.Warn("the active controller could not be asked to create topics", zap.Strings("topics", names), zap.Error(done.Err))
-			return
-		}
-		for _, t := range resp.Topics {
-			if t.ErrorCode != 0 && t.ErrorCode != kerr.TopicAlreadyExists.Code && t.ErrorCode != kerr.NotController.Code {
-				m.log.Warn("a topic could not be created automatically", zap.String("topic", t.Topic), zap.Error(kerr.ErrorForCode(t.ErrorCode)))
-			}
-		}
+		m.createdElsewhere(r, e.(Forwarded), permit)
 	}), r})
+}
+
+// createdElsewhere looks at what the active controller answers.
+func (m *Machine) createdElsewhere(r *kmsg.CreateTopicsRequest, e Forwarded, permit Permit) {
+	resp, ok := e.Response.(*kmsg.CreateTopicsResponse)
+	if e.Err != nil || !ok {
+		m.log.Warn("the active controller could not be asked to create topics", zap.Int("topics", len(r.Topics)),
+			zap.String("first", r.Topics[0].Topic), zap.Error(e.Err))
+		return
+	}
+	partitions := make(map[string]int, len(r.Topics))
+	for i := range r.Topics {
+		partitions[r.Topics[i].Topic] = int(r.Topics[i].NumPartitions)
+	}
+	for i := range resp.Topics {
+		switch t := &resp.Topics[i]; t.ErrorCode {
+		case 0, kerr.RequestTimedOut.Code: // then its leaders are still missing
+			_ = permit.take(partitions[t.Topic]) // there is nothing left to refuse
+		case kerr.TopicAlreadyExists.Code, kerr.NotController.Code:
+		default:
+			m.log.Warn("a topic could not be created automatically", zap.String("topic", t.Topic), zap.Error(kerr.ErrorForCode(t.ErrorCode)))
+		}
+	}
 }
 
 // forwardTimeoutMs is how long the active controller may take to create a topic for another broker.

@@ -231,13 +231,28 @@ func TestFollower(t *testing.T) {
 		o.Transport, o.Observer, o.Forward = servers, servers[2], via.forward
 		o.Settings.NumPartitions = 3
 	})
-	created := ask(second.AutoCreate, []string{"auto", "a b", OffsetsTopicName})
+	charged := make(chan int, 3)
+	permit := func(partitions int) error {
+		charged <- partitions
+		return nil
+	}
+	created := ask(second.Metered(permit).AutoCreate, []string{"auto", "a b", OffsetsTopicName})
 	if len(created) != 3 || created[0].Code != 3 || created[1].Code != 17 || created[2].Code != 3 || created[2].Refusal != "" {
 		t.Errorf("meanwhile Metadata says %v", created)
 	}
 	asked := <-via.asks
 	if len(asked.Topics) != 2 || asked.Topics[0].NumPartitions != 3 || asked.Topics[1].ReplicationFactor != 1 || len(asked.Topics[1].Configs) == 0 {
 		t.Errorf("the controller was asked for %+v", asked.Topics)
+	}
+	if n, internal := <-charged, <-charged; n != 3 || internal != int(asked.Topics[1].NumPartitions) {
+		t.Errorf("the client is charged for %d and %d partitions", n, internal)
+	}
+	ask(second.Metered(permit).AutoCreate, []string{"auto"}) // which is there, though this broker does not know yet
+	<-via.asks
+	ask(second.AutoCreate, []string{"another"}) // and the answer to what was asked before is known, too
+	<-via.asks
+	if len(charged) != 0 {
+		t.Errorf("a client is charged for a topic that it did not create")
 	}
 	if resp := first.create("auto"); resp.Topics[0].ErrorCode != kerr.TopicAlreadyExists.Code {
 		t.Errorf("auto was not created: %d", resp.Topics[0].ErrorCode)

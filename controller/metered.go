@@ -27,7 +27,8 @@ func (w Metered) CreateTopics(r *kmsg.CreateTopicsRequest, done func(*kmsg.Creat
 	w.c.request(func(m *Machine) { m.reigning(func() { m.createTopics(r, w.permit, done) }) })
 }
 
-// AutoCreate is the Controller's. What another broker is asked to create needs no permit here.
+// AutoCreate is the Controller's. For what another broker was asked to create the permit is asked once it is there: a quota that cannot refuse
+// counts it.
 func (w Metered) AutoCreate(topics []string, done func([]AutoCreated)) {
 	w.c.request(func(m *Machine) { m.reigning(func() { m.autoCreate(topics, w.permit, done) }) })
 }
