@@ -32,7 +32,8 @@ func (b *Broker) showItself() error {
 // busy says how busy the network layer is.
 func (b *Broker) busy() observe.Network {
 	s := b.network.Stats()
-	n := observe.Network{QueuedRequests: s.Waiting, HandlersIdle: 1, MemoryUsed: s.MemoryUsed, MemoryAllowed: s.MemoryAllowed}
+	n := observe.Network{QueuedRequests: s.Waiting, HandlersIdle: 1, MemoryUsed: s.MemoryUsed, MemoryAllowed: s.MemoryAllowed,
+		Age: s.Age, ProcessorsRested: s.Rested}
 	if s.Available > 0 {
 		n.HandlersIdle -= s.Worked.Seconds() / s.Available.Seconds()
 	}

@@ -43,6 +43,7 @@ type Server struct {
 	lines    sampler
 	engine   engine
 	accepted atomic.Uint64
+	began    time.Duration // when the processors did
 
 	closing sync.Once
 	closed  error
@@ -55,6 +56,7 @@ type engine interface {
 	StopAccepting()              // and wait until no more connections come
 	Broadcast(m session.Message) // to every connection
 	Close() error                // close every connection, wait for the engine's goroutines
+	Rested() []time.Duration     // for how long each processor has had nothing to do
 }
 
 // New returns a server that listens on nothing yet. Its goroutines run from now on: it is to be closed even if it never starts.
@@ -72,7 +74,7 @@ func New(cfg Config, h Handler) (*Server, error) {
 		queue:   dispatch.NewGate(int64(cfg.QueuedMaxRequests)),
 		lines:   sampler{clock: cfg.Clock},
 	}
-	s.quota = newQuota()
+	s.quota, s.began = newQuota(), cfg.Clock.Monotonic()
 	if err := s.quota.set(cfg.ConnectionLimits); err != nil {
 		return nil, err
 	}
@@ -112,11 +114,14 @@ type Stats struct {
 	Waiting                   int           // requests and completions for which no handler is free
 	Worked, Available         time.Duration // of handlers, since Stats was called first
 	MemoryUsed, MemoryAllowed int64         // bytes of requests in work (queued.max.request.bytes); without a limit 0 of MaxInt64
+
+	Age    time.Duration   // since the processors began
+	Rested []time.Duration // of it each had nothing to do; nil where the engine has no processors
 }
 
 // Stats looks at the server.
 func (s *Server) Stats() Stats {
-	x := Stats{Waiting: s.handlers.Waiting(), MemoryAllowed: math.MaxInt64}
+	x := Stats{Waiting: s.handlers.Waiting(), MemoryAllowed: math.MaxInt64, Age: s.cfg.Clock.Monotonic() - s.began, Rested: s.engine.Rested()}
 	x.Worked, x.Available = s.handlers.Worked()
 	if s.memory != nil {
 		x.MemoryAllowed = s.memory.Total()

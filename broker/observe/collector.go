@@ -15,7 +15,10 @@ import (
 
 // collector makes metrics of a broker when it is asked. It describes none in advance, as the names of Kafka's have now fewer
 // and now more labels.
-type collector struct{ Options }
+type collector struct {
+	Options
+	idle idleness
+}
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}

@@ -17,6 +17,8 @@ var help = map[string]string{
 	"kafka_network_requestmetrics_requestbytes":                                 "Size of requests, over the last one to two minutes.",
 	"kafka_network_requestmetrics_requestbytes_count_total":                     "Requests that were answered.",
 	"kafka_network_requestchannel_requestqueuesize":                             "Requests and completions for which no handler is free.",
+	"kafka_network_processor_idlepercent":                                       "Part of the last half to one minute in which a processor had nothing to do.",
+	"kafka_network_socketserver_networkprocessoravgidlepercent":                 "Mean of that over the processors.",
 	"kafka_network_socketserver_memorypoolused":                                 "Memory that requests in work hold.",
 	"kafka_network_socketserver_memorypoolavailable":                            "Memory that more of them may hold.",
 	"kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent":        "Part of their time in which handlers had nothing to do, since the first scrape.",

@@ -30,6 +30,9 @@ type Network struct {
 	QueuedRequests            int
 	HandlersIdle              float64 // part of their time, since somebody first looked
 	MemoryUsed, MemoryAllowed int64   // bytes of requests in work
+
+	Age              time.Duration   // of the processors
+	ProcessorsRested []time.Duration // of it each had nothing to do
 }
 
 // Server answers over HTTP. Its methods are for one goroutine.
@@ -68,7 +71,7 @@ func (s *Server) Close(ctx context.Context) error {
 
 func handler(o Options) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{o}, pushed{o})
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{Options: o}, pushed{o})
 	mux := http.NewServeMux()
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/gregor-broker/gregor/broker/quota"
@@ -14,10 +15,25 @@ func (c *collector) work(out sink) {
 	out.gauge("kafka_network_socketserver_memorypoolused", int(n.MemoryUsed))
 	out.gauge("kafka_network_socketserver_memorypoolavailable", int(n.MemoryAllowed-n.MemoryUsed))
 	out.fraction("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", n.HandlersIdle)
+	c.processors(out, &n)
 	sessions, partitions, evicted := c.Services.Sessions.Stats()
 	out.gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", sessions)
 	out.gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", partitions)
 	out.counter("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", evicted)
+}
+
+// processors tells which part of the last half to one minute the processors had nothing to do.
+func (c *collector) processors(out sink, n *Network) {
+	idle := c.idle.look(n.Age, n.ProcessorsRested)
+	if len(idle) == 0 {
+		return
+	}
+	sum := 0.0
+	for i, part := range idle {
+		out.fraction("kafka_network_processor_idlepercent", part, "networkProcessor", strconv.Itoa(i))
+		sum += part
+	}
+	out.fraction("kafka_network_socketserver_networkprocessoravgidlepercent", sum/float64(len(idle)))
 }
 
 // quotas tells what clients that have quotas use of them.

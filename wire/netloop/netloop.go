@@ -141,6 +141,9 @@ func (e *Engine) Close() error {
 	return nil
 }
 
+// Rested returns nil: there are no processors.
+func (e *Engine) Rested() []time.Duration { return nil }
+
 func (e *Engine) all() []*conn {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/gregor-broker/gregor/wire/dispatch"
 	"github.com/gregor-broker/gregor/wire/session"
@@ -121,6 +122,16 @@ func (e *Engine) Close() error {
 	e.running.Wait()
 	e.loaders.Close()
 	return nil
+}
+
+// Rested returns for how long each processor has had nothing to do since it began.
+func (e *Engine) Rested() []time.Duration {
+	now := e.o.Clock.Monotonic()
+	rested := make([]time.Duration, len(e.processors))
+	for i, p := range e.processors {
+		rested[i] = p.rested(now)
+	}
+	return rested
 }
 
 // pick returns the processor for the next connection.

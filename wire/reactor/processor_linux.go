@@ -55,7 +55,9 @@ type processor struct {
 	inbox   struct {
 		sync.Mutex
 		letters []letter
-		asleep  bool // the processor waits, or is about to, and wants the eventfd written
+		asleep  bool          // the processor waits, or is about to, and wants the eventfd written
+		since   time.Duration // when its wait began, 0 while it works
+		slept   time.Duration // in the waits before
 		closed  bool
 	}
 }
@@ -141,7 +143,6 @@ func (p *processor) wake() {
 func (p *processor) run() {
 	for !p.ending {
 		n := p.wait()
-		p.now = p.engine.o.Clock.Monotonic()
 		p.readLetters()
 		for i := range p.events[:n] {
 			p.handle(&p.events[i])
@@ -162,6 +163,7 @@ func (p *processor) wait() (events int) {
 	p.inbox.Lock()
 	if len(p.inbox.letters) == 0 && len(p.toRun) == 0 {
 		p.inbox.asleep = true
+		p.inbox.since = max(1, p.engine.o.Clock.Monotonic())
 		timeout = -1
 	}
 	p.inbox.Unlock()
@@ -170,11 +172,26 @@ func (p *processor) wait() (events int) {
 		// Only a descriptor that is closed or no epoll set makes it fail: a mistake of ours.
 		panic(fmt.Sprintf("reactor: epoll_wait: %v", err))
 	}
+	p.now = p.engine.o.Clock.Monotonic()
 	p.inbox.Lock()
 	p.inbox.asleep = false
+	if timeout < 0 {
+		p.inbox.slept += max(0, p.now-p.inbox.since)
+		p.inbox.since = 0
+	}
 	p.letters, p.inbox.letters = p.inbox.letters, p.letters
 	p.inbox.Unlock()
 	return max(events, 0)
+}
+
+// rested returns for how long the processor has had nothing to do until now.
+func (p *processor) rested(now time.Duration) time.Duration {
+	p.inbox.Lock()
+	defer p.inbox.Unlock()
+	if p.inbox.since == 0 {
+		return p.inbox.slept
+	}
+	return p.inbox.slept + max(0, now-p.inbox.since)
 }
 
 // readLetters does what the inbox says.

@@ -4,8 +4,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -111,6 +113,40 @@ func TestWakingIsAnnounced(t *testing.T) {
 	p.wait()
 	if len(p.letters) != 3 {
 		t.Errorf("%d letters", len(p.letters))
+	}
+}
+
+// TestRested: a processor counts for how long it waits, and what it has begun to wait counts too.
+func TestRested(t *testing.T) {
+	fake := clock.NewFake(time.Unix(0, 0))
+	fake.Advance(time.Hour)
+	p := still(t)
+	p.engine.o.Clock = fake
+	p.queue(&conn{})
+	p.wait()
+	if got := p.rested(fake.Monotonic()); got != 0 {
+		t.Errorf("one that has something to do rested for %v", got)
+	}
+	p.toRun = nil
+	waited := make(chan struct{})
+	go func() {
+		p.wait()
+		close(waited)
+	}()
+	for asleep := false; !asleep; runtime.Gosched() {
+		p.inbox.Lock()
+		asleep = p.inbox.since > 0
+		p.inbox.Unlock()
+	}
+	fake.Advance(time.Minute)
+	if got := p.rested(fake.Monotonic()); got != time.Minute {
+		t.Errorf("it has rested for %v", got)
+	}
+	p.post(letter{kind: idle})
+	<-waited
+	fake.Advance(time.Minute)
+	if got := p.rested(fake.Monotonic()); got != time.Minute {
+		t.Errorf("it rested for %v", got)
 	}
 }
 
