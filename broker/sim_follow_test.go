@@ -70,6 +70,9 @@ func (s *simFollowers) Close() {}
 
 func (s *simFollowers) Resize(int) {}
 
+// Failed implements replica.Following.
+func (s *simFollowers) Failed() int { return 0 }
+
 func (f *simFetcher) take(order func(*fetcher.Machine)) {
 	f.inbox = append(f.inbox, order)
 	f.wake(0)

@@ -194,7 +194,7 @@ func (b *Broker) buildServices(context.Context) error {
 
 		OnISRRefused: func() { s.Meter.ISRRefused() },
 		OnAppend:     func(topic string, bytes int, messages int64) { s.Meter.Appended(topic, bytes, messages) },
-		OnReplicated: func(bytes int) { s.Meter.Replicated(bytes) },
+		OnReplicated: func(bytes int, added bool) { s.Meter.Replicated(bytes, added) },
 		Join:         b.joiner.Join, VerifyTransactions: b.verifyTransactions,
 
 		BrokerEpoch: func() int64 { return s.Controller.BrokerEpoch() },

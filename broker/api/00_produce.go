@@ -112,8 +112,22 @@ func (s *Services) meterProduced(entries []replica.ProduceEntry, results []repli
 	for i := range results {
 		if e, r := &entries[i], &results[i]; e.Err == nil {
 			s.Meter.Produced(e.Topic, len(e.Records), r.Messages(), howProduced(r.Err))
+			s.Meter.Converted(e.Topic, r.Converted, true)
+			s.meterFaults(r.Err)
 		}
 	}
+}
+
+// meterFaults counts what was wrong with records that were refused.
+func (s *Services) meterFaults(err error) {
+	var invalid *record.Invalid
+	if err == nil || !errors.As(err, &invalid) {
+		return
+	}
+	s.Meter.Refused(meter.InvalidMagic, invalid.Faults[record.FaultMagic])
+	s.Meter.Refused(meter.InvalidChecksum, invalid.Faults[record.FaultChecksum])
+	s.Meter.Refused(meter.InvalidNumbers, invalid.Faults[record.FaultNumbers])
+	s.Meter.Refused(meter.KeylessRecords, invalid.Faults[record.FaultKey])
 }
 
 // howProduced says what an error is, to who counts. The codes are those that Kafka knows, in ReplicaManager.appendRecordsToLeader.

@@ -206,7 +206,7 @@ func TestOldFormatsAreStoredAsBatches(t *testing.T) {
 		if version == 1 {
 			magic = 0
 		}
-		legacy, err := record.Downconvert(nil, batch, int8(magic), 0, record.Limits{})
+		legacy, _, err := record.Downconvert(nil, batch, int8(magic), 0, record.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,6 +38,9 @@ func (f *fetching) answer(results []replica.FetchResult) {
 		r, e := &results[i], &f.entries[i]
 		if m := f.services.Meter; m != nil && e.Err == nil {
 			m.Fetched(e.Topic, r.Records.Size(), howFetched(r.Err), f.follower)
+			if r.Added {
+				m.Reassigned(r.Records.Size())
+			}
 		}
 		told[i] = fetchsession.Result{
 			RecordBytes: r.Records.Size(), HighWatermark: r.HighWatermark, LogStartOffset: r.LogStartOffset,
@@ -208,7 +211,9 @@ func (f *fetching) converted(e *replica.FetchEntry, stored payload.Part) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	return record.Downconvert(nil, entries, magic, e.Offset, record.Limits{})
+	out, converted, err := record.Downconvert(nil, entries, magic, e.Offset, record.Limits{})
+	f.services.Meter.Converted(e.Topic, converted, false)
+	return out, err
 }
 
 // readPart copies a range of a log into memory.

@@ -21,8 +21,10 @@ type Meter struct {
 	shrinks  atomic.Int64
 	expands  atomic.Int64
 	refused  atomic.Int64 // changes of in-sync replicas that the controller refused
+	faults   [KeylessRecords + 1]atomic.Int64
 
 	replicatedIn, replicatedOut atomic.Int64 // bytes
+	reassignedIn, reassignedOut atomic.Int64 // of these, those for replicas that are being added
 }
 
 // New returns a meter whose windows of time go by c.
@@ -65,6 +67,8 @@ type Topic struct {
 	BytesRejected                 atomic.Int64 // of what was too large
 	Produces, FailedProduces      atomic.Int64 // by partition
 	Fetches, FailedFetches        atomic.Int64
+	ProducedConverted             atomic.Int64 // records that had to be written anew to be stored
+	FetchedConverted              atomic.Int64 // and to be understood by their readers
 }
 
 // counter returns the counter of k in m, which it makes.
@@ -158,12 +162,62 @@ func (m *Meter) Appended(topic string, bytes int, messages int64) {
 	}
 }
 
-// Replicated counts bytes that were fetched from a leader.
-func (m *Meter) Replicated(bytes int) {
-	if m != nil {
-		m.replicatedIn.Add(int64(bytes))
+// Converted counts records that were written anew, because of what a producer sent or of what a consumer understands. After
+// KafkaApis.updateRecordConversionStats of Apache Kafka.
+func (m *Meter) Converted(topic string, records int, produced bool) {
+	if m == nil || records == 0 {
+		return
+	}
+	for _, t := range []*Topic{&m.all, m.topic(topic)} {
+		if produced {
+			t.ProducedConverted.Add(int64(records))
+		} else {
+			t.FetchedConverted.Add(int64(records))
+		}
 	}
 }
+
+// Fault is why records were refused, as far as that is counted by itself.
+type Fault uint8
+
+// The faults.
+const (
+	InvalidMagic Fault = iota
+	InvalidChecksum
+	InvalidNumbers // offsets, counts, sequence numbers
+	KeylessRecords // in compacted topics
+)
+
+// Refused counts how often a fault was found.
+func (m *Meter) Refused(f Fault, n int) {
+	if m != nil && n > 0 {
+		m.faults[f].Add(int64(n))
+	}
+}
+
+// Faults returns how often a fault was found.
+func (m *Meter) Faults(f Fault) int64 { return m.faults[f].Load() }
+
+// Replicated counts bytes that were fetched from a leader; added says that it is for a replica that is being added.
+func (m *Meter) Replicated(bytes int, added bool) {
+	if m == nil {
+		return
+	}
+	m.replicatedIn.Add(int64(bytes))
+	if added {
+		m.reassignedIn.Add(int64(bytes))
+	}
+}
+
+// Reassigned counts bytes that a follower fetched which is being added; Fetched counts them too.
+func (m *Meter) Reassigned(bytes int) {
+	if m != nil {
+		m.reassignedOut.Add(int64(bytes))
+	}
+}
+
+// Reassignment returns the bytes that were fetched from leaders for replicas that are being added here, and that were sent to such.
+func (m *Meter) Reassignment() (in, out int64) { return m.reassignedIn.Load(), m.reassignedOut.Load() }
 
 // Replication returns the bytes that were fetched from leaders, and those that followers fetched.
 func (m *Meter) Replication() (in, out int64) { return m.replicatedIn.Load(), m.replicatedOut.Load() }

@@ -75,12 +75,28 @@ func TestTopics(t *testing.T) {
 	m.Fetched("t", 0, Refused, false)
 	m.Fetched("u", 0, Failed, false)
 	m.Appended("__consumer_offsets", 40, 4)
-	m.Replicated(7)
+	m.Replicated(7, false)
+	m.Replicated(2, true)
+	m.Reassigned(20)
+	m.Converted("t", 3, true)
+	m.Converted("t", 4, false)
+	m.Refused(KeylessRecords, 2)
 	m.Forget("u")
 	names := map[string]*Topic{}
 	m.Topics(func(name string, topic *Topic) { names[name] = topic })
-	if in, out := m.Replication(); in != 7 || out != 1000 {
+	if in, out := m.Replication(); in != 9 || out != 1000 {
 		t.Errorf("%d bytes came and %d went between brokers", in, out)
+	}
+	if in, out := m.Reassignment(); in != 2 || out != 20 {
+		t.Errorf("%d bytes came and %d went to replicas that are being added", in, out)
+	}
+	for _, of := range []*Topic{names[""], names["t"]} {
+		if in, out := of.ProducedConverted.Load(), of.FetchedConverted.Load(); in != 3 || out != 4 {
+			t.Errorf("%d and %d records were converted", in, out)
+		}
+	}
+	if magic, keys := m.Faults(InvalidMagic), m.Faults(KeylessRecords); magic != 0 || keys != 2 {
+		t.Errorf("%d wrong magic bytes, %d missing keys", magic, keys)
 	}
 	if len(names) != 3 {
 		t.Fatalf("topics %v", names)
@@ -98,7 +114,10 @@ func TestTopics(t *testing.T) {
 	none.Produced("t", 1, 1, Well)
 	none.Fetched("t", 1, Well, true)
 	none.Appended("t", 1, 1)
-	none.Replicated(1)
+	none.Replicated(1, true)
+	none.Reassigned(1)
+	none.Converted("t", 1, true)
+	none.Refused(InvalidMagic, 1)
 	none.ISRRefused()
 	none.Code(1, 1, 1)
 	none.Arrived(1, 1)

@@ -132,15 +132,33 @@ func (c *collector) topics(out sink) {
 			"messagesin": t.MessagesIn.Load(), "bytesin": t.BytesIn.Load(), "bytesout": t.BytesOut.Load(), "bytesrejected": t.BytesRejected.Load(),
 			"totalproducerequests": t.Produces.Load(), "failedproducerequests": t.FailedProduces.Load(),
 			"totalfetchrequests": t.Fetches.Load(), "failedfetchrequests": t.FailedFetches.Load(),
+			"producemessageconversions": t.ProducedConverted.Load(), "fetchmessageconversions": t.FetchedConverted.Load(),
 		} {
 			if n > 0 || name == "" { // Kafka too shows of a topic what has happened
 				out.counter("kafka_server_brokertopicmetrics_"+kind+"_total", n, pairs...)
 			}
 		}
 	})
+	c.replication(out)
+	for fault, name := range faultNames {
+		out.counter("kafka_server_brokertopicmetrics_"+name+"records_total", c.Services.Meter.Faults(meter.Fault(fault)))
+	}
+}
+
+// faultNames are what Kafka calls the faults of records.
+var faultNames = [...]string{
+	meter.InvalidMagic: "invalidmagicnumber", meter.InvalidChecksum: "invalidmessagecrc", meter.InvalidNumbers: "invalidoffsetorsequence",
+	meter.KeylessRecords: "nokeycompactedtopic",
+}
+
+// replication tells what brokers sent each other.
+func (c *collector) replication(out sink) {
 	in, sent := c.Services.Meter.Replication()
 	out.counter("kafka_server_brokertopicmetrics_replicationbytesin_total", in)
 	out.counter("kafka_server_brokertopicmetrics_replicationbytesout_total", sent)
+	in, sent = c.Services.Meter.Reassignment()
+	out.counter("kafka_server_brokertopicmetrics_reassignmentbytesin_total", in)
+	out.counter("kafka_server_brokertopicmetrics_reassignmentbytesout_total", sent)
 }
 
 // cluster tells what this broker knows of the cluster; of offline partitions, as Kafka, only the active controller.

@@ -71,6 +71,10 @@ func (s sink) replicas(x *replica.Stats) {
 	s.gauge("kafka_server_replicamanager_offlinereplicacount", x.Offline)
 	s.gauge("kafka_server_replicamanager_reassigningpartitions", x.Reassigning)
 	s.gauge("kafka_server_replicafetchermanager_maxlag", int(x.MaxLag), "clientId", "Replica")
+	s.gauge("kafka_server_replicafetchermanager_failedpartitionscount", x.FailedFetches, "clientId", "Replica")
+	s.counter("kafka_server_delayedproducemetrics_expires_total", x.Expired.Produces)
+	s.counter("kafka_server_delayedfetchmetrics_expires_total", x.Expired.Consumers, "fetcherType", "consumer")
+	s.counter("kafka_server_delayedfetchmetrics_expires_total", x.Expired.Followers, "fetcherType", "follower")
 	w := &x.Waiting
 	for _, kind := range []struct {
 		name         string

@@ -48,6 +48,8 @@ type cluster struct {
 		isr       []int32
 		proposals int
 		offline   int32 // has no replica to serve
+		adding    []int32
+		added     map[int32][2]int // bytes that came for, and went to, a replica that is being added, by broker
 	}
 }
 
@@ -106,12 +108,28 @@ func (c *cluster) newNode(id int32, fs *vfs.Mem) *node {
 		Pool:      func(fn func()) { n.pool.Go(fn) },
 		ConfigFor: n.configFor, MinISR: func(topic string) int { return max(1, n.minISR[topic]) },
 		Peers: n.peer, BrokerEpoch: func() int64 { return 100 + int64(id) },
-		Online:         func(broker int32, _ log.TopicPartition) bool { return !c.isCut(broker, 0) && !c.isOffline(broker) },
+		Online: func(broker int32, _ log.TopicPartition) bool { return !c.isCut(broker, 0) && !c.isOffline(broker) },
+		OnReplicated: func(bytes int, added bool) {
+			if added {
+				c.count(id, bytes, 0)
+			}
+		},
 		AlterPartition: n.alterPartition, ReplicaLagMax: clusterLag, Fetchers: 2,
 		DirFailed:   func(dir string, left int) { n.failed <- fmt.Sprintf("%s, %d left", dir, left) },
 		NearReplica: SameRack(func(broker int32) string { return c.racks[broker] }),
 	})
 	return n
+}
+
+// count counts bytes that came for, and went to, a replica that is being added.
+func (c *cluster) count(id int32, in, out int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.added == nil {
+		c.mu.added = map[int32][2]int{}
+	}
+	sum := c.mu.added[id]
+	c.mu.added[id] = [2]int{sum[0] + in, sum[1] + out}
 }
 
 func (c *cluster) close() {
@@ -318,6 +336,9 @@ func (n *node) fetch(r *kmsg.FetchRequest) *kmsg.FetchResponse {
 	told := make([]fetchsession.Result, len(results))
 	for i := range results {
 		f := &results[i]
+		if f.Added {
+			n.cluster.count(n.id, 0, f.Records.Size())
+		}
 		told[i] = fetchsession.Result{
 			RecordBytes: f.Records.Size(), HighWatermark: f.HighWatermark, LogStartOffset: f.LogStartOffset, Code: errcode.Of(f.Err), Always: f.Diverging != nil,
 			Settled: f.Settled,
@@ -426,6 +447,7 @@ func (c *cluster) state(id int32) *kmsg.LeaderAndISRRequest {
 	r := c.nodes[id].order("t", idOf(1), 1, c.mu.epoch, c.mu.isr...)
 	p := &r.TopicStates[0].PartitionStates[0]
 	p.Leader, p.ZKVersion, p.Replicas = c.mu.leader, c.mu.version, nil
+	p.AddingReplicas = c.mu.adding
 	for n := int32(1); n <= int32(len(c.nodes)); n++ {
 		p.Replicas = append(p.Replicas, n)
 	}

@@ -69,6 +69,7 @@ type FetchResult struct {
 	Diverging      *EpochEnd        // the client's records end differently: it must truncate
 	Preferred      int32            // broker from which the client should read instead; NoPreference
 	Settled        bool             // the next Fetch need not look unless the entry's Place is touched
+	Added          bool             // the records are for a replica that a reassignment adds
 }
 
 // NoPreference is the preferred replica where the client is at the right one.
@@ -221,7 +222,7 @@ func (m *Manager) readOne(p *FetchParams, e *FetchEntry, maxBytes int, minOne bo
 		got.Part, got.Aborted = payload.Part{}, nil
 	}
 	r.HighWatermark, r.LastStable, r.LogStartOffset, r.Records = got.HighWatermark, got.Stable, got.Start, got.Part
-	r.Settled = e.settled(p, got.End)
+	r.Settled, r.Added = e.settled(p, got.End), p.ReplicaID >= 0 && slices.Contains(role.adding, p.ReplicaID)
 	if r.Aborted = got.Aborted; p.Committed && r.Aborted == nil {
 		r.Aborted = []log.AbortedTxn{}
 	}

@@ -222,6 +222,9 @@ func TestFetchWaits(t *testing.T) {
 				if n := f.purgatory.Waiting(); n != 0 {
 					t.Errorf("%d operations still wait", n)
 				}
+				if x := f.Stats(nil).Expired; c.after == time.Second && x != (Expired{Consumers: 1}) || c.want != nil && x != (Expired{}) {
+					t.Errorf("expired: %+v", x)
+				}
 			})
 		})
 	}

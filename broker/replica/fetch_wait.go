@@ -96,7 +96,8 @@ func (o *fetchOp) change(i int) {
 }
 
 // Finish answers with what is there.
-func (o *fetchOp) Finish(bool) {
+func (o *fetchOp) Finish(expired bool) {
+	o.manager.ended(&o.params, expired)
 	var changed bitset
 	if len(o.entries) > fewEntries {
 		o.mu.Lock()

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -39,7 +40,7 @@ func (f *follower) Append(leaderEpoch int32, records []byte, highWatermark, logS
 			if err := f.appendFetched(records); err != nil {
 				return err
 			}
-			f.manager.options.OnReplicated(len(records))
+			f.manager.options.OnReplicated(len(records), slices.Contains(f.role.Load().adding, f.manager.options.BrokerID))
 		}
 		moved = f.log.AdvanceHighWatermark(highWatermark)
 		f.lag.Store(max(0, highWatermark-f.log.Bounds().End))

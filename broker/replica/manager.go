@@ -57,9 +57,10 @@ type Options struct {
 	OnISR func(before, after int)
 	// OnISRRefused is told that the controller refused a change of in-sync replicas for good. It must not block.
 	OnISRRefused func()
-	// OnAppend is told what a coordinator appended, OnReplicated what was fetched from a leader. They must not block.
+	// OnAppend is told what a coordinator appended, OnReplicated what was fetched from a leader, and whether for a replica that a
+	// reassignment adds. They must not block.
 	OnAppend     func(topic string, bytes int, messages int64)
-	OnReplicated func(bytes int)
+	OnReplicated func(bytes int, added bool)
 
 	// Join asks the coordinator of a transaction, and calls done with an error for each partition, on the pool; in the
 	// order of the calls for one transactional id. Nil: nobody is asked. VerifyTransactions says whether it is
@@ -118,6 +119,7 @@ type Following interface {
 	Follow(broker int32, assignments []fetcher.Assignment)
 	Forget(tps []log.TopicPartition)
 	Resize(fetchers int)
+	Failed() int
 	Close()
 }
 
@@ -131,6 +133,7 @@ type Manager struct {
 	fetchers  Following // nil on a single node
 	lagging   lagCheck
 	failed    failedDirs
+	expired   struct{ produces, consumers, followers atomic.Int64 } // waits that ended because their time was over; produces by partition
 
 	// topics is replaced whole when partitions come or go, so that looking one up costs no lock.
 	topics atomic.Pointer[map[string][]*Partition] // [partition], nil where none is held
@@ -165,7 +168,7 @@ func New(o Options) *Manager {
 		o.OnAppend = func(string, int, int64) {}
 	}
 	if o.OnReplicated == nil {
-		o.OnReplicated = func(int) {}
+		o.OnReplicated = func(int, bool) {}
 	}
 	if o.OnLeader == nil {
 		o.OnLeader = func(log.TopicPartition, int32, bool) {}

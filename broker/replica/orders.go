@@ -181,7 +181,7 @@ func (m *Manager) admit(c *change) error {
 	c.next = &role{
 		leads: c.state.Leader == m.options.BrokerID, leader: c.state.Leader, leaderEpoch: c.state.LeaderEpoch,
 		partitionEpoch: c.state.ZKVersion, isr: c.state.ISR, replicas: c.state.Replicas,
-		moving: len(c.state.AddingReplicas)+len(c.state.RemovingReplicas) > 0,
+		moving: len(c.state.AddingReplicas)+len(c.state.RemovingReplicas) > 0, adding: c.state.AddingReplicas,
 	}
 	return nil
 }

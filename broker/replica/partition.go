@@ -50,7 +50,8 @@ type role struct {
 	partitionEpoch int32 // version of the partition's state in the store
 	epochStart     int64 // log end when this broker became leader of the epoch
 	isr, replicas  []int32
-	maximalISR     int // members of the ISR and of the one that is proposed
+	adding         []int32 // those of replicas that a reassignment adds
+	maximalISR     int     // members of the ISR and of the one that is proposed
 }
 
 func (p *Partition) enoughInSync(r *role) bool {

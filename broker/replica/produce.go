@@ -48,6 +48,7 @@ type ProduceResult struct {
 	BaseOffset     int64
 	LogAppendTime  int64 // ms
 	LogStartOffset int64
+	Converted      int // records that had to be written anew
 
 	partition *Partition // where something was appended whose acks have not come yet; else nil
 	epoch     int32      // of the leadership under which it was
@@ -141,7 +142,7 @@ func (m *Manager) append(p *ProduceParams, e *ProduceEntry, nowMs int64, rules *
 		r.Err, r.LogStartOffset = err, l.Bounds().Start
 		return
 	}
-	r.BaseOffset, r.LogAppendTime, r.LogStartOffset = a.BaseOffset, a.LogAppendTime, a.LogStartOffset
+	r.BaseOffset, r.LogAppendTime, r.LogStartOffset, r.Converted = a.BaseOffset, a.LogAppendTime, a.LogStartOffset, checked.Converted
 	r.partition, r.epoch, r.end = partition, role.leaderEpoch, a.LastOffset+1
 }
 
@@ -195,15 +196,16 @@ func (m *Manager) awaitAcks(p *ProduceParams, results []ProduceResult, done func
 			lists = append(lists, &results[i].partition.acks)
 		}
 	}
-	op := &produceOp{done: done}
+	op := &produceOp{manager: m, done: done}
 	op.mu.results = results
 	m.purgatory.Watch(op, p.Timeout, lists...)
 }
 
 // produceOp is a Produce that waits for its acks.
 type produceOp struct {
-	done func([]ProduceResult)
-	mu   struct {
+	manager *Manager
+	done    func([]ProduceResult)
+	mu      struct {
 		sync.Mutex
 		results []ProduceResult
 	}
@@ -217,13 +219,16 @@ func (o *produceOp) Ready() bool {
 }
 
 // Finish answers. A late Ready finds everything settled and changes nothing.
-func (o *produceOp) Finish(bool) {
+func (o *produceOp) Finish(expired bool) {
 	o.mu.Lock()
 	results := o.mu.results
 	settleAll(results)
 	for i := range results {
 		if r := &results[i]; r.partition != nil {
 			r.fail(ErrTimeout)
+			if expired {
+				o.manager.expired.produces.Add(1)
+			}
 		}
 	}
 	o.mu.Unlock()

@@ -219,6 +219,9 @@ func TestAcksAllWaits(t *testing.T) {
 				if (c.want == nil) != (r.BaseOffset == 0) {
 					t.Errorf("base offset %d", r.BaseOffset)
 				}
+				if n := f.Stats(nil).Expired.Produces; (n == 1) != errors.Is(r.Err, kerr.RequestTimedOut) {
+					t.Errorf("%d produces expired", n)
+				}
 			})
 		})
 	}

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,32 @@ func TestReplication(t *testing.T) {
 		c.same()
 		if r := leader.get(look(), from("t", 0, 0))[0]; r.Err != nil || r.HighWatermark != 20 || r.Records.Size() != len(leader.bytes()) {
 			t.Errorf("a consumer gets %d bytes, %v, high watermark %d", r.Records.Size(), r.Err, r.HighWatermark)
+		}
+	})
+}
+
+// TestReassignmentBytes: what comes and goes for a replica that a reassignment adds is told apart.
+func TestReassignmentBytes(t *testing.T) {
+	inCluster(t, 3, func(c *cluster) {
+		c.mu.adding = []int32{3}
+		c.elect(1, 1, 2)
+		c.nodes[1].mustProduce(value(0))
+		c.settle()
+		size := len(c.nodes[1].bytes())
+		c.mu.Lock()
+		got := maps.Clone(c.mu.added)
+		c.mu.adding = nil
+		c.mu.Unlock()
+		if want := map[int32][2]int{1: {0, size}, 3: {size, 0}}; !maps.Equal(got, want) {
+			t.Errorf("bytes of reassignments %v, want %v", got, want)
+		}
+		c.elect(1, 1, 2, 3)
+		c.nodes[1].mustProduce(value(1))
+		c.settle()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !maps.Equal(got, c.mu.added) {
+			t.Errorf("what comes after the reassignment counts: %v", c.mu.added)
 		}
 	})
 }

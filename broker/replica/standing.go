@@ -155,7 +155,8 @@ func (m *Manager) standingLook(p *FetchParams, e *FetchEntry) (bytes int, ends b
 }
 
 // Finish answers with what is there.
-func (o *standingOp) Finish(bool) {
+func (o *standingOp) Finish(expired bool) {
+	o.manager.ended(&o.params, expired)
 	o.mu.Lock()
 	o.grow()
 	o.mu.finished = true

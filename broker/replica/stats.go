@@ -12,8 +12,13 @@ type Stats struct {
 	Reassigning                            int // of those
 	Offline                                int // in log directories that failed
 	MaxLag                                 int64
+	FailedFetches                          int // partitions that are not fetched any more because of an error
 	Waiting                                Waiting
+	Expired                                Expired
 }
+
+// Expired counts the waits that ended because their time was over: partitions of Produces, Fetches of consumers and of followers.
+type Expired struct{ Produces, Consumers, Followers int64 }
 
 // Waiting counts the requests that wait and, in In, the partitions for which they do.
 type Waiting struct {
@@ -39,7 +44,10 @@ type PartitionStats struct {
 
 // Stats looks at every partition, and calls each, unless it is nil, with what is known of it.
 func (m *Manager) Stats(each func(*PartitionStats)) Stats {
-	s := Stats{Waiting: m.waiting()}
+	s := Stats{Waiting: m.waiting(), Expired: Expired{m.expired.produces.Load(), m.expired.consumers.Load(), m.expired.followers.Load()}}
+	if m.fetchers != nil {
+		s.FailedFetches = m.fetchers.Failed()
+	}
 	for _, ps := range *m.topics.Load() {
 		for _, p := range ps {
 			if p == nil {
@@ -74,6 +82,17 @@ func (m *Manager) waiting() (w Waiting) {
 		}
 	})
 	return w
+}
+
+// ended counts the end of a Fetch's wait.
+func (m *Manager) ended(p *FetchParams, expired bool) {
+	switch {
+	case !expired:
+	case p.ReplicaID >= 0:
+		m.expired.followers.Add(1)
+	default:
+		m.expired.consumers.Add(1)
+	}
 }
 
 func (p *Partition) stats(r *role) *PartitionStats {

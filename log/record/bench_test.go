@@ -120,7 +120,7 @@ func BenchmarkDownconvert(b *testing.B) {
 			var dst []byte
 			for b.Loop() {
 				var err error
-				if dst, err = Downconvert(dst[:0], batch, 1, 0, Limits{}); err != nil {
+				if dst, _, err = Downconvert(dst[:0], batch, 1, 0, Limits{}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -129,7 +129,7 @@ func BenchmarkDownconvert(b *testing.B) {
 }
 
 func BenchmarkUpconvert(b *testing.B) {
-	log, err := Downconvert(nil, benchBatch(None, 1<<20, 1<<10), 1, 0, Limits{})
+	log, _, err := Downconvert(nil, benchBatch(None, 1<<20, 1<<10), 1, 0, Limits{})
 	if err != nil {
 		b.Fatal(err)
 	}

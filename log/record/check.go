@@ -27,6 +27,7 @@ type Checked struct {
 	OffsetOfMaxTimestamp int32 // the delta that the time index gets: the last of the batch, as in Kafka
 	LogAppendTime        int64 // ms; -1 under CreateTime
 	SourceCodec          Codec // as sent, for metrics and the topic's "producer"
+	Converted            int   // records that had to be written anew
 }
 
 // Trusted wraps a batch that we built ourselves.
@@ -149,7 +150,7 @@ func checkSizeAndCRC(e Entry, r *Rules) error {
 		return tooLarge(len(e), r)
 	}
 	if stored, computed := e.CRC(), e.ComputeCRC(); stored != computed {
-		return invalidf(kerr.CorruptMessage, "Record is corrupt (stored crc = %d, computed crc = %d)", stored, computed)
+		return faultf(FaultChecksum, kerr.CorruptMessage, "Record is corrupt (stored crc = %d, computed crc = %d)", stored, computed)
 	}
 	return nil
 }
@@ -166,16 +167,16 @@ func checkHeader(b Batch, r *Rules) error {
 	case !r.Client:
 		return nil
 	case delta < 0:
-		return invalidf(kerr.InvalidRecord, "Batch has an invalid offset range: [%d, %d]", b.BaseOffset(), b.LastOffset())
+		return faultf(FaultNumbers, kerr.InvalidRecord, "Batch has an invalid offset range: [%d, %d]", b.BaseOffset(), b.LastOffset())
 	case count <= 0:
-		return invalidf(kerr.InvalidRecord, "Invalid reported count for record batch: %d", count)
+		return faultf(FaultNumbers, kerr.InvalidRecord, "Invalid reported count for record batch: %d", count)
 	case int64(delta)+1 != int64(count):
-		return invalidf(kerr.InvalidRecord, "Inconsistent batch offset range [%d, %d] and count of records %d",
+		return faultf(FaultNumbers, kerr.InvalidRecord, "Inconsistent batch offset range [%d, %d] and count of records %d",
 			b.BaseOffset(), b.LastOffset(), count)
 	case b.IsControl():
 		return invalidf(kerr.InvalidRecord, "Clients are not allowed to write control records")
 	case b.ProducerID() >= 0 && b.BaseSequence() < 0:
-		return invalidf(kerr.InvalidRecord, "Invalid sequence number %d in record batch with producerId %d",
+		return faultf(FaultNumbers, kerr.InvalidRecord, "Invalid sequence number %d in record batch with producerId %d",
 			b.BaseSequence(), b.ProducerID())
 	}
 	return nil
@@ -239,6 +240,7 @@ func recompress(b Batch, target Codec, r *Rules) (Checked, error) {
 	stored.setSize()
 	stored.setAttributes(stored.Attributes()&^attrCodec | int16(target))
 	c := stamp(stored, b.Codec(), s.maxTimestamp, r)
+	c.Converted = int(b.Count())
 	stored.updateCRC()
 	return c, nil
 }
@@ -280,5 +282,7 @@ func finishRebuilt(w *builder, source Codec, r *Rules) (Checked, error) {
 	if err != nil {
 		return Checked{}, rebuilt(err, r)
 	}
-	return stamp(b, source, w.maxTimestamp, r), nil
+	c := stamp(b, source, w.maxTimestamp, r)
+	c.Converted = int(b.Count())
+	return c, nil
 }

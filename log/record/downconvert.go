@@ -14,37 +14,40 @@ import (
 //
 // zstd cannot be converted: a batch of it ends the conversion, or is ErrCompression if it is the first. The result may
 // be empty although entries was not: then the reader has to go on behind them.
+// converted is how many records were written anew.
 // After RecordsUtil.downConvert and LazyDownConversionRecords of Kafka.
-func Downconvert(dst, entries []byte, magic int8, fetchOffset int64, lim Limits) ([]byte, error) {
+func Downconvert(dst, entries []byte, magic int8, fetchOffset int64, lim Limits) (_ []byte, converted int, err error) {
 	start := len(dst)
 	for {
 		e, rest, err := NextEntry(entries)
 		if errors.Is(err, ErrTruncated) {
-			return dst, nil
+			return dst, converted, nil
 		}
 		if err != nil {
-			return dst, err
+			return dst, converted, err
 		}
 		entries = rest
 		switch {
 		case e.IsControl():
 		case e.Codec() == Zstd:
 			if len(dst) > start {
-				return dst, nil
+				return dst, converted, nil
 			}
-			return dst, fmt.Errorf("%w: zstd cannot be converted to magic %d", ErrCompression, magic)
+			return dst, converted, fmt.Errorf("%w: zstd cannot be converted to magic %d", ErrCompression, magic)
 		case e.Magic() <= magic:
 			dst = append(dst, e...)
 		default:
-			if dst, err = downconvert(dst, e, magic, fetchOffset, lim.withDefaults()); err != nil {
-				return dst, err
+			var n int
+			if dst, n, err = downconvert(dst, e, magic, fetchOffset, lim.withDefaults()); err != nil {
+				return dst, converted, err
 			}
+			converted += n
 		}
 	}
 }
 
-// downconvert appends one entry of a newer magic.
-func downconvert(dst []byte, e Entry, magic int8, fetchOffset int64, lim Limits) ([]byte, error) {
+// downconvert appends one entry of a newer magic. converted is how many records it has.
+func downconvert(dst []byte, e Entry, magic int8, fetchOffset int64, lim Limits) (_ []byte, converted int, err error) {
 	attributes := byte(0)
 	if magic == 1 && e.TimestampType() == LogAppendTime {
 		attributes = attrLogAppendTime
@@ -54,31 +57,33 @@ func downconvert(dst []byte, e Entry, magic int8, fetchOffset int64, lim Limits)
 	}
 	for r, err := range e.Records(lim) {
 		if err != nil {
-			return dst, err
+			return dst, converted, err
 		}
 		if r.Offset >= fetchOffset {
 			dst = appendLegacy(dst, magic, attributes, r.Offset, r.Timestamp, r.Key, r.Value)
+			converted++
 		}
 	}
-	return dst, nil
+	return dst, converted, nil
 }
 
 // appendSet appends a wrapper of magic 0 or 1 with recs, with codec, time and kind of time of the entry e. Magic 1 has
 // offsets inside that are relative to the first; the wrapper has the last. Without records nothing is appended.
-func appendSet(dst []byte, e Entry, magic int8, attributes byte, recs iter.Seq2[Record, error]) ([]byte, error) {
+// written is how many there were.
+func appendSet(dst []byte, e Entry, magic int8, attributes byte, recs iter.Seq2[Record, error]) (_ []byte, written int, err error) {
 	start := len(dst)
 	out := sink{buf: appendLegacy(dst, magic, attributes|byte(e.Codec()), 0, 0, nil, nil), max: maxEntryBytes}
 	body := len(out.buf)
 	w, err := newCompressor(e.Codec(), 0, magic, &out)
 	if err != nil {
-		return dst, err
+		return dst, 0, err
 	}
 	span, err := writeInner(w, magic, attributes, recs)
 	if cerr := w.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil || span.first < 0 {
-		return dst, err
+		return dst, 0, err
 	}
 	wrapper := Entry(out.buf[start:])
 	binary.BigEndian.PutUint64(wrapper, uint64(span.last))
@@ -91,17 +96,20 @@ func appendSet(dst []byte, e Entry, magic int8, attributes byte, recs iter.Seq2[
 	}
 	binary.BigEndian.PutUint32(out.buf[body-4:], uint32(len(out.buf)-body))
 	sealLegacy(wrapper)
-	return out.buf, nil
+	return out.buf, span.records, nil
 }
 
-// innerSpan is the offsets of a set, -1 if it is empty, and its greatest timestamp.
-type innerSpan struct{ first, last, maxTimestamp int64 }
+// innerSpan is the offsets of a set, -1 if it is empty, its greatest timestamp, and how many records it has.
+type innerSpan struct {
+	first, last, maxTimestamp int64
+	records                   int
+}
 
 // writeInner writes records as messages to w.
 func writeInner(w io.Writer, magic int8, attributes byte, recs iter.Seq2[Record, error]) (innerSpan, error) {
 	p := chunks.Get().(*[]byte)
 	defer putChunk(p)
-	span := innerSpan{-1, -1, NoTimestamp}
+	span := innerSpan{first: -1, last: -1, maxTimestamp: NoTimestamp}
 	for r, err := range recs {
 		if err != nil {
 			return span, err
@@ -109,6 +117,7 @@ func writeInner(w io.Writer, magic int8, attributes byte, recs iter.Seq2[Record,
 		if span.first < 0 {
 			span.first = r.Offset
 		}
+		span.records++
 		span.last, span.maxTimestamp = r.Offset, max(span.maxTimestamp, r.Timestamp)
 		offset := r.Offset
 		if magic == 1 {

@@ -121,7 +121,8 @@ func (s *sifted) rewriteLegacy(e Entry, lim Limits) (Entry, error) {
 	if e.TimestampType() == LogAppendTime {
 		attributes = attrLogAppendTime
 	}
-	return appendSet(nil, e, e.Magic(), attributes, s.records(e, lim))
+	set, _, err := appendSet(nil, e, e.Magic(), attributes, s.records(e, lim))
+	return set, err
 }
 
 // emptied is the header of b without records.

@@ -109,7 +109,7 @@ func FuzzDownconvert(f *testing.F) {
 	addSets(f)
 	f.Fuzz(func(t *testing.T, log []byte, version int16) {
 		magic := int8(version & 1)
-		out, err := Downconvert(nil, log, magic, int64(version>>1), fuzzLimits)
+		out, _, err := Downconvert(nil, log, magic, int64(version>>1), fuzzLimits)
 		if err != nil {
 			return
 		}

@@ -28,7 +28,19 @@ type Invalid struct {
 	// Unsendable says that the version of the request does not allow such a set, whatever the partition is
 	// (ProduceRequest.validateRecords).
 	Unsendable bool
+	Faults     Faults
 }
+
+// Faults counts what is wrong with a refused set, as far as Kafka counts that (LogValidator.MetricsRecorder).
+type Faults [FaultKey + 1]int
+
+// What is counted.
+const (
+	FaultMagic    = iota // a magic byte differs from that of the first batch or of the wrapper
+	FaultChecksum        // a CRC is wrong
+	FaultNumbers         // the offsets, the count and the sequence number in a batch's header do not fit together
+	FaultKey             // a record has no key, and its topic is compacted
+)
 
 // maxRecordErrors bounds what a set of many small wrong records makes us answer.
 const maxRecordErrors = 100
@@ -44,6 +56,13 @@ func (e *Invalid) Code() int16 { return e.Err.Code() }
 
 func invalidf(code *kerr.Error, format string, args ...any) error {
 	return &Invalid{Err: errcode.Newf(code, format, args...)}
+}
+
+// faultf is invalidf for what is counted.
+func faultf(fault int, code *kerr.Error, format string, args ...any) error {
+	e := &Invalid{Err: errcode.Newf(code, format, args...)}
+	e.Faults[fault] = 1
+	return e
 }
 
 func unsendablef(code *kerr.Error, format string, args ...any) error {
@@ -71,6 +90,7 @@ type refusals struct {
 	errors    []RecordError
 	total     int
 	timestamp bool // one of them at least is about its timestamp
+	faults    Faults
 }
 
 func (f *refusals) add(index int32, timestamp bool, message string) {
@@ -86,7 +106,7 @@ func (f *refusals) err() error {
 	if f.total == 0 {
 		return nil
 	}
-	e := &Invalid{RecordErrors: f.errors}
+	e := &Invalid{RecordErrors: f.errors, Faults: f.faults}
 	if f.timestamp {
 		e.Err = errcode.New(kerr.InvalidTimestamp, "One or more records have been rejected due to invalid timestamp")
 		return e

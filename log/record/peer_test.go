@@ -327,7 +327,7 @@ func TestDownconvertAsKafka(t *testing.T) {
 		if version == 4 {
 			continue
 		}
-		got, err := Downconvert([]byte("x"), log, int8(version/2), offset, Limits{})
+		got, _, err := Downconvert([]byte("x"), log, int8(version/2), offset, Limits{})
 		if err != nil || got[0] != 'x' {
 			t.Fatal(key, err)
 		}

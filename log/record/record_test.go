@@ -122,15 +122,15 @@ func TestUpAndDown(t *testing.T) {
 		rules := testRules("create", testTime)
 		rules.MaxBatchBytes = math.MaxInt32
 		c, err := Check(bytes.Clone(set), int16(magic)+1, rules)
-		if err != nil || c.Batch.Codec() != codec || c.Batch.Validate() != nil {
+		if err != nil || c.Batch.Codec() != codec || c.Batch.Validate() != nil || c.Converted != len(recs) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if got := collect(t, Entry(c.Batch), Limits{}); !reflect.DeepEqual(got, recs) {
 			t.Fatalf("seed %d: up\n%v, want\n%v", seed, got, recs)
 		}
-		down, err := Downconvert(nil, c.Batch, magic, 0, Limits{})
-		if err != nil {
-			t.Fatal(err)
+		down, converted, err := Downconvert(nil, c.Batch, magic, 0, Limits{})
+		if err != nil || converted != len(recs) {
+			t.Fatal(seed, converted, err)
 		}
 		if codec == None && !bytes.Equal(down, set) {
 			t.Fatalf("seed %d: down\n%x, want\n%x", seed, down, set)
@@ -153,19 +153,19 @@ func TestUpAndDown(t *testing.T) {
 func TestDownconvertDrops(t *testing.T) {
 	marker := BuildMarker(1, 0, Commit, 0, testTime)
 	log := join(marker, three(Zstd), three(None))
-	if got, err := Downconvert(nil, log, 1, 0, Limits{}); !errors.Is(err, kerr.UnsupportedCompressionType) || len(got) > 0 {
+	if got, _, err := Downconvert(nil, log, 1, 0, Limits{}); !errors.Is(err, kerr.UnsupportedCompressionType) || len(got) > 0 {
 		t.Errorf("zstd first: %d bytes, %v", len(got), err)
 	}
-	got, err := Downconvert(nil, join(marker, three(Gzip), three(Zstd)), 1, 0, Limits{})
+	got, _, err := Downconvert(nil, join(marker, three(Gzip), three(Zstd)), 1, 0, Limits{})
 	if err != nil || len(got) == 0 {
 		t.Errorf("zstd later: %d bytes, %v", len(got), err)
 	}
-	if got, err := Downconvert(nil, marker, 0, 0, Limits{}); err != nil || len(got) > 0 {
+	if got, _, err := Downconvert(nil, marker, 0, 0, Limits{}); err != nil || len(got) > 0 {
 		t.Errorf("a marker: %d bytes, %v", len(got), err)
 	}
 	log = join(three(None), three(None)[:40])
-	got, err = Downconvert(nil, log, 1, 2, Limits{})
-	if e, rest, _ := NextEntry(got); err != nil || e.LastOffset() != 2 || len(rest) > 0 {
+	got, converted, err := Downconvert(nil, log, 1, 2, Limits{})
+	if e, rest, _ := NextEntry(got); err != nil || converted != 1 || e.LastOffset() != 2 || len(rest) > 0 {
 		t.Errorf("from offset 2: %x, %v", got, err)
 	}
 }
@@ -232,6 +232,35 @@ func TestManyRecordErrors(t *testing.T) {
 	var invalid *Invalid
 	if !errors.As(err, &invalid) || len(invalid.RecordErrors) != maxRecordErrors || !bytes.Contains([]byte(err.Error()), []byte("5000 record errors")) {
 		t.Error(err)
+	}
+}
+
+// TestFaults: what is wrong with a set is counted as Kafka counts it.
+func TestFaults(t *testing.T) {
+	change := func(b Batch, f func(Batch)) Batch {
+		f(b)
+		b.updateCRC()
+		return b
+	}
+	old := wrapper(1, Gzip, 0, testTime, 0, appendLegacy(nil, 1, 0, 0, testTime, nil, []byte("v")))
+	for name, c := range map[string]struct {
+		topic   string
+		version int16
+		raw     []byte
+		want    Faults
+	}{
+		"keys":       {"compact", 9, mustBuild(noProducer(None), Record{Key: []byte("k")}, Record{}, Record{}), Faults{FaultKey: 2}},
+		"old keys":   {"compact", 2, old, Faults{FaultKey: 1}},
+		"CRC":        {"create", 9, append(three(None)[:HeaderSize+5:HeaderSize+5], three(Gzip)[HeaderSize+5:]...), Faults{FaultChecksum: 1}},
+		"count":      {"create", 9, change(three(None), func(b Batch) { b[posCount+3] = 2 }), Faults{FaultNumbers: 1}},
+		"two magics": {"create", 2, join(message(0, 0, 0, 0, "k", ""), message(1, 1, 0, 0, "k", "")), Faults{FaultMagic: 1}},
+		"nothing":    {"create", 9, nil, Faults{}},
+	} {
+		_, err := Check(c.raw, c.version, testRules(c.topic, testTime))
+		var invalid *Invalid
+		if !errors.As(err, &invalid) || invalid.Faults != c.want {
+			t.Errorf("%s: %v, %+v", name, err, invalid)
+		}
 	}
 }
 

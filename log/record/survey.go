@@ -94,6 +94,7 @@ func (s *survey) record(i int32, p *parsed) {
 func (s *survey) refuse(i int32, timestamp int64, p *parsed) {
 	switch {
 	case s.keys && p.keySize < 0:
+		s.refused.faults[FaultKey]++
 		s.refused.add(i, false, noKey)
 	case s.create && timestamp != NoTimestamp:
 		if timestamp < s.low || timestamp > s.high {

@@ -54,7 +54,7 @@ func checkMessages(set []byte, r *Rules) (source Codec, err error) {
 			return None, err
 		}
 		if e.Magic() != first.Magic() {
-			return None, invalidf(kerr.InvalidRecord, "Batch magic %d is not the same as the first batch's magic byte %d",
+			return None, faultf(FaultMagic, kerr.InvalidRecord, "Batch magic %d is not the same as the first batch's magic byte %d",
 				e.Magic(), first.Magic())
 		}
 		if e.Codec() != None {
@@ -94,7 +94,7 @@ func (u *upconverter) free() {
 func (u *upconverter) message(m Entry, offset, timestamp int64) bool {
 	r := Record{Timestamp: timestamp}
 	if u.outer.Codec() != None && m.CRC() != m.ComputeCRC() {
-		u.err = invalidf(kerr.CorruptMessage, "Record is corrupt (stored crc = %d, computed crc = %d)", m.CRC(), m.ComputeCRC())
+		u.err = faultf(FaultChecksum, kerr.CorruptMessage, "Record is corrupt (stored crc = %d, computed crc = %d)", m.CRC(), m.ComputeCRC())
 		return false
 	}
 	if r.Key, r.Value, u.err = m.legacyKeyValue(); u.err != nil {
@@ -119,8 +119,10 @@ func (u *upconverter) refuse(m Entry, r *Record, offset int64) {
 	low, high := u.rules.bounds()
 	switch {
 	case m.Magic() != u.outer.Magic():
+		u.refused.faults[FaultMagic]++
 		u.refused.add(u.index, false, fmt.Sprintf("Record's magic %d does not match outer magic %d.", m.Magic(), u.outer.Magic()))
 	case u.rules.RequireKeys && r.Key == nil:
+		u.refused.faults[FaultKey]++
 		u.refused.add(u.index, false, noKey)
 	case u.rules.TimestampType == CreateTime && r.Timestamp != NoTimestamp:
 		if r.Timestamp < low || r.Timestamp > high {

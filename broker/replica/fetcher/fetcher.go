@@ -21,7 +21,7 @@ type Client interface {
 
 // fetcher is the goroutine that follows some of what one broker leads.
 type fetcher struct {
-	machine *Machine // only the goroutine's
+	machine *Machine // only the goroutine's, but for Failed
 	client  Client
 	end     func() // from any goroutine: the fetcher is needed no more
 	index   int32  // among those that go to its broker

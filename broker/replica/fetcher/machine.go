@@ -3,6 +3,7 @@ package fetcher
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -40,7 +41,7 @@ const (
 	replicaEpochVersion = 15 // the first one that has a follower's broker epoch (KIP-903)
 )
 
-// Machine decides what one Fetcher does. Times are monotonic. Not safe for concurrent use.
+// Machine decides what one Fetcher does. Times are monotonic. Not safe for concurrent use, except Failed.
 type Machine struct {
 	settings Settings
 	session  session
@@ -54,6 +55,7 @@ type Machine struct {
 	delayed   []*partition // in phase waiting
 	asking    []*partition // in phases lost and lostStart
 	failed    int          // how many are in phase failed
+	troubled  atomic.Int64 // of them, those with an error
 
 	resting  bool // until retryAt nothing is done, as the connection failed
 	retryAt  time.Duration
@@ -82,6 +84,9 @@ const Forever = time.Duration(-1)
 func NewMachine(s Settings) *Machine {
 	return &Machine{settings: s, byTopic: map[log.TopicPartition]*partition{}, byID: map[idKey]*partition{}}
 }
+
+// Failed is the number of partitions that are not fetched because of an error. Safe for concurrent use.
+func (m *Machine) Failed() int { return int(m.troubled.Load()) }
 
 // Partitions is the number of partitions.
 func (m *Machine) Partitions() int { return len(m.byTopic) }
@@ -140,6 +145,10 @@ func (m *Machine) leave(p *partition) {
 		m.asking = slices.DeleteFunc(m.asking, is)
 	case failed:
 		m.failed--
+		if p.troubled {
+			p.troubled = false
+			m.troubled.Add(-1)
+		}
 	}
 }
 
@@ -181,6 +190,8 @@ func (m *Machine) fail(p *partition, err error) {
 	p.phase = failed
 	m.failed++
 	if err != nil {
+		p.troubled = true
+		m.troubled.Add(1)
 		m.refused = append(m.refused, Refusal{p.TopicPartition, p.LeaderEpoch, err, true})
 	}
 }

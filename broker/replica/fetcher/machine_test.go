@@ -114,7 +114,7 @@ func TestLateAnswers(t *testing.T) {
 	}
 	a.leaderEpoch = 5 // the replica knows already, the machine not yet
 	m.Fetched(0, answers(11, topicID, records(t, 0, 1, batch(t, 0, 3, 1))), nil)
-	if a.end() != 0 || m.Refused() != nil {
+	if a.end() != 0 || m.Refused() != nil || m.Failed() != 0 {
 		t.Error("a superseded answer was taken, or complained about")
 	}
 	if s := m.Next(0); s.Wait != Forever {
@@ -155,6 +155,9 @@ func TestErrors(t *testing.T) {
 			if got := m.Refused(); len(got) != c.refused || c.refused > 0 && got[0].Failed == c.waits {
 				t.Errorf("refused: %+v", got)
 			}
+			if n := m.Failed(); (n == 1) == c.waits {
+				t.Errorf("%d partitions have failed", n)
+			}
 			a.err = nil
 			s := m.Next(0)
 			expect(t, s, "11/1 -[0]")
@@ -168,6 +171,10 @@ func TestErrors(t *testing.T) {
 				want += " 0@0:-1"
 			}
 			expect(t, m.Next(time.Second/32), want)
+			m.Add(assign(0, a))
+			if n := m.Failed(); n != 0 {
+				t.Errorf("%d partitions have failed that are fetched again", n)
+			}
 		})
 	}
 }

@@ -39,6 +39,7 @@ type partition struct {
 	sent     wanted // as the session has it, if inSession
 	retryAt  time.Duration
 	failures int
+	troubled bool // in phase failed, because of an error
 
 	inSession bool
 	byName    bool  // in the session by name

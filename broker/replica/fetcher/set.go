@@ -125,6 +125,17 @@ func (s *Set) Resize(fetchers int) {
 	}
 }
 
+// Failed returns how many partitions are not fetched any more because of an error, until the controller's next order.
+func (s *Set) Failed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, f := range s.mu.fetchers {
+		n += f.machine.Failed()
+	}
+	return n
+}
+
 // at returns a fetcher, a new one if need be. The caller holds mu.
 func (s *Set) at(to source) *fetcher {
 	f := s.mu.fetchers[to]
