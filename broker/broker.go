@@ -16,6 +16,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/loglevel"
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/meter"
 	"github.com/gregor-broker/gregor/broker/observe"
 	"github.com/gregor-broker/gregor/broker/peer"
 	"github.com/gregor-broker/gregor/broker/txnjoin"
@@ -79,7 +80,8 @@ type Broker struct {
 	cleaner    atomic.Pointer[cleaner.Cleaner]
 	services   *api.Services
 	startedAt  time.Duration
-	observed   *observe.Server // nil: nobody looks
+	meter      *meter.Meter    // nil: nobody looks
+	observed   *observe.Server // likewise
 	serving    atomic.Bool     // from the end of the start to the beginning of the stop
 }
 
@@ -101,6 +103,9 @@ func New(o Options) *Broker {
 	base := o.Levels.Logger(o.Logger)
 	b := &Broker{options: o, config: o.Config, base: base, logger: base.Named(loglevel.Server), clock: o.Clock, protocol: ibp.Latest,
 		failed: make(chan error, 1)}
+	if config.HTTPListener.Of(o.Config) != "" {
+		b.meter = meter.New(b.clock)
+	}
 	b.running, b.cancel = context.WithCancel(context.Background())
 	return b
 }

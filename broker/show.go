@@ -5,22 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/meter"
 	"github.com/gregor-broker/gregor/broker/observe"
+	"github.com/gregor-broker/gregor/controller"
+	"github.com/gregor-broker/gregor/controller/store/zk"
 	"go.uber.org/zap"
 )
 
 // showItself answers over HTTP from now on, where the configuration says so, and has requests counted for that.
 func (b *Broker) showItself() error {
 	b.services.LogRequests = b.options.LogRequests
-	address := config.HTTPListener.Of(b.config)
-	if address == "" {
+	if b.meter == nil {
 		return nil
 	}
-	b.services.Meter = meter.New(b.clock)
-	s, err := observe.Listen(address, observe.Options{Services: b.services, Ready: b.ready, Network: b.busy})
+	address := config.HTTPListener.Of(b.config)
+	s, err := observe.Listen(address, observe.Options{Services: b.services, Ready: b.ready, Network: b.busy, Cleaner: b.cleaned})
 	if err != nil {
 		return fmt.Errorf("gregor.http.listener=%s: %w", address, err)
 	}
@@ -38,6 +40,40 @@ func (b *Broker) busy() observe.Network {
 		n.HandlersIdle -= s.Worked.Seconds() / s.Available.Seconds()
 	}
 	return n
+}
+
+// cleaned says what the cleaner did last; nil: there is none.
+func (b *Broker) cleaned() *observe.Cleaning {
+	c := b.cleaner.Load()
+	if c == nil {
+		return nil
+	}
+	s := c.Stats()
+	x := &observe.Cleaning{
+		Looked: b.clock.Monotonic() - s.LookedAt, DirtyPercent: s.DirtyPercent, Delay: s.Delay, Took: s.Took, BufferPercent: s.BufferPercent,
+		RecopyPercent: s.RecopyPercent, Bytes: s.Bytes, Uncleanable: map[string]observe.Uncleanable{},
+	}
+	for dir, u := range s.Uncleanable {
+		x.Uncleanable[dir] = observe.Uncleanable(u)
+	}
+	return x
+}
+
+// measureController counts what takes the controller time.
+func (b *Broker) measureController() controller.Measure {
+	m := b.meter
+	if m == nil {
+		return controller.Measure{}
+	}
+	timed := func(what meter.Timed) func(time.Duration) { return func(d time.Duration) { m.Took(what, d) } }
+	return controller.Measure{
+		EventWaited: timed(meter.EventQueue), TurnTook: timed(meter.EventProcessing), Elected: timed(meter.LeaderElection), OrderWaited: m.OrderWaited,
+	}
+}
+
+// storeEvents are the states of the connection to ZooKeeper that are counted.
+var storeEvents = map[zk.State]meter.Event{
+	zk.SyncConnected: meter.StoreConnected, zk.Disconnected: meter.StoreDisconnected, zk.Expired: meter.StoreExpired,
 }
 
 var errNotServing = errors.New("the broker starts or stops")

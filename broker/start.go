@@ -14,6 +14,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/fetchsession"
 	"github.com/gregor-broker/gregor/broker/loglevel"
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/meter"
 	"github.com/gregor-broker/gregor/broker/oldoffsets"
 	"github.com/gregor-broker/gregor/broker/peer"
 	"github.com/gregor-broker/gregor/broker/replica"
@@ -76,6 +77,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 		StartOffsetCheckpointInterval: config.StartCheckpointInterval.Of(b.config),
 		ProducerIDExpiration:          config.ProducerIDExpiration.Of(b.config),
 		VerifyTransactions:            b.verifyTransactions,
+		Flushed:                       func(took time.Duration) { b.meter.Took(meter.Flush, took) },
 	})
 	if err != nil {
 		return err
@@ -83,7 +85,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 	b.services = &api.Services{
 		BrokerID: id, ClusterID: logs.ClusterID(), Embedded: b.config.Embedded(),
 		Config: b.live, Levels: b.options.Levels, Quotas: b.quotas.clients, Metadata: metadata.NewCache(), Logs: logs, Clock: b.clock, Logger: b.named(loglevel.APIs),
-		Intercept: b.options.Intercept,
+		Intercept: b.options.Intercept, Meter: b.meter,
 	}
 	return nil
 }
@@ -274,6 +276,7 @@ func (b *Broker) startController(ctx context.Context) error {
 		Store: b.store, Broker: b.registration(), ClusterID: b.services.ClusterID,
 		Transport: transport{b}, Forward: b.forward, Observer: newObserver(b), Configs: b.topics,
 		Clock: b.clock, Logger: b.named(loglevel.Controller), Settings: controllerSettings(b.config, b.protocol),
+		Measure: b.measureController(),
 	})
 	if err := b.services.Controller.Start(ctx); err != nil {
 		return err

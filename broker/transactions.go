@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/loglevel"
 	"github.com/gregor-broker/gregor/broker/metadata"
+	"github.com/gregor-broker/gregor/broker/meter"
 	"github.com/gregor-broker/gregor/broker/txnjoin"
 	"github.com/gregor-broker/gregor/groupcoord/runtime"
 	"github.com/gregor-broker/gregor/groupcoord/txn"
@@ -25,6 +27,10 @@ func (b *Broker) newJoiner() *txnjoin.Joiner {
 		Dial: func(broker int32) txnjoin.Client { return b.peers.Client(broker, b.clientID(), b.peerTimeout()) },
 		Pool: b.network.Go, Clock: b.clock, Logger: b.named(loglevel.Transactions),
 		RetryBackoff: config.TxnAddBackoff.Of(b.config), RetryMax: config.TxnAddRetryMax.Of(b.config),
+		Asked: func(took time.Duration, refused int) {
+			b.meter.Took(meter.Verification, took)
+			b.meter.Happened(meter.NotVerified, refused)
+		},
 	})
 }
 

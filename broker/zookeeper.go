@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"time"
 
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/loglevel"
+	"github.com/gregor-broker/gregor/broker/meter"
 	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/controller/store/zk"
 	"github.com/gregor-broker/gregor/log"
@@ -52,6 +54,8 @@ func (b *Broker) openSession(ctx context.Context) error {
 		MaxInFlight:       config.ZooKeeperMaxInFlight.Of(b.config),
 		SetACL:            config.ZooKeeperSetACL.Of(b.config),
 		TLS:               zooKeeperTLS(b.config),
+		Answered:          func(took time.Duration) { b.meter.Took(meter.StoreRequest, took) },
+		Changed:           func(s zk.State) { b.meter.Happened(storeEvents[s], 1) },
 		Clock:             b.clock, Logger: b.named(loglevel.ZooKeeper),
 	})
 	if err != nil {

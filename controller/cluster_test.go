@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -324,6 +325,53 @@ func TestNotController(t *testing.T) {
 		if code != kerr.NotController.Code {
 			t.Errorf("%s: %d", name, code)
 		}
+	}
+}
+
+// What takes the controller time is told: events, orders, elections.
+func TestMeasure(t *testing.T) {
+	var mu sync.Mutex
+	got := map[string]int{}
+	count := func(what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		got[what]++
+	}
+	f := storetest.NewFake(clock.System)
+	servers := network{1: newReplicaServer(t, 1), 2: newReplicaServer(t, 2)}
+	n := start(t, f.Client(), func(o *Options) {
+		o.Transport = servers
+		o.Measure = Measure{
+			EventWaited: func(time.Duration) { count("events") }, TurnTook: func(time.Duration) { count("turns") },
+			OrderWaited: func(id int32, _ time.Duration) { count(fmt.Sprint("orders to ", id)) },
+			Elected:     func(time.Duration) { count("elections") },
+		}
+	})
+	start(t, f.Client(), func(o *Options) { o.Broker, o.Transport, o.Observer = brokerNode(2), servers, servers[2] })
+	for code := int16(-1); code != 0; {
+		if code = n.create("t:1:2").Topics[0].ErrorCode; code != 0 && code != kerr.InvalidReplicationFactor.Code { // until the second is known
+			t.Fatalf("code %d", code)
+		}
+	}
+	mu.Lock()
+	if got["events"] == 0 || got["turns"] == 0 || got["turns"] > got["events"] || got["orders to 1"] == 0 || got["orders to 2"] == 0 || got["elections"] != 0 {
+		t.Errorf("after a topic was created: %v", got)
+	}
+	mu.Unlock()
+	state := func() znode.State {
+		s, err := znode.DecodeState([]byte(n.data(znode.StatePath("t", 0))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	shut := kmsg.NewPtrControlledShutdownRequest()
+	shut.BrokerID, shut.BrokerEpoch = state().Leader, -1
+	ask(n.ControlledShutdown, shut)
+	mu.Lock()
+	defer mu.Unlock()
+	if got["elections"] != 1 {
+		t.Errorf("after the leader of a partition was to shut down: %v", got)
 	}
 }
 

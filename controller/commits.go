@@ -26,6 +26,8 @@ func (m *Machine) write(list []stateWrite) {
 	if len(list) == 0 {
 		return
 	}
+	began := m.now
+	elects := slices.ContainsFunc(list, func(w stateWrite) bool { return w.state.Leader != w.x.part().leader })
 	txns := make([]store.Txn, len(list))
 	for i := range list {
 		w := &list[i]
@@ -34,7 +36,12 @@ func (m *Machine) write(list []stateWrite) {
 		w.state.ControllerEpoch = m.reign.epoch
 		txns[i] = store.Txn{store.Set(znode.StatePath(w.x.t.name, w.x.p), w.state.Encode(), p.version)}
 	}
-	m.command(txns, func(outcomes []outcome) { m.written(list, outcomes) })
+	m.command(txns, func(outcomes []outcome) {
+		if elects && m.elected != nil {
+			m.elected(m.now.Sub(began))
+		}
+		m.written(list, outcomes)
+	})
 }
 
 // written takes over what was written. What was not is read back.

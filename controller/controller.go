@@ -18,8 +18,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options is what a Controller needs; every field must be set, except Forward on a single node, and that a zero Settings.Seed
-// means a random one.
+// Options is what a Controller needs; every field must be set, except Forward on a single node and Measure, and that a zero
+// Settings.Seed means a random one.
 type Options struct {
 	Store     store.Store
 	Broker    znode.Broker // this broker's registration: id, endpoints as advertised, rack
@@ -32,6 +32,7 @@ type Options struct {
 	Clock    clock.Clock
 	Logger   *zap.Logger
 	Settings Settings
+	Measure  Measure
 }
 
 // Settings are the broker's configuration as far as the controller is concerned; names follow Kafka's keys.
@@ -132,7 +133,9 @@ func New(o Options) *Controller {
 	for _, kind := range slices.Concat(znode.ConfigKinds, znode.EmbeddedConfigKinds) {
 		c.mu.configs[kind] = map[string]map[string]string{}
 	}
+	o.Measure.fill()
 	c.driver = newDriver(o, NewMachine(MachineOptions{o.Broker, o.ClusterID, o.Configs, o.Logger, o.Settings}), c.told)
+	c.driver.machine.elected = o.Measure.Elected
 	return c
 }
 

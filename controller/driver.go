@@ -33,6 +33,7 @@ type driver struct {
 	mail struct {
 		sync.Mutex
 		events  []Event
+		came    []time.Duration  // when each did
 		changed map[Changed]bool // those that are in events
 		wake    chan struct{}    // holds one token while there is mail
 		closed  bool
@@ -42,6 +43,8 @@ type driver struct {
 	watches map[Changed]func()
 	timers  map[uint64]clock.Timer
 	peers   map[int32]*peer
+
+	obeying sync.Map // peers, for whoever looks at them
 }
 
 func newDriver(o Options, m *Machine, told func(Action)) *driver {
@@ -66,6 +69,7 @@ func (d *driver) post(e Event) bool {
 		d.mail.changed[c] = true
 	}
 	d.mail.events = append(d.mail.events, e)
+	d.mail.came = append(d.mail.came, d.o.Clock.Monotonic())
 	select {
 	case d.mail.wake <- struct{}{}:
 	default:
@@ -74,26 +78,26 @@ func (d *driver) post(e Event) bool {
 }
 
 // take empties the mailbox, up to a turn's worth.
-func (d *driver) take() []Event {
+func (d *driver) take() (events []Event, came []time.Duration) {
 	d.mail.Lock()
 	defer d.mail.Unlock()
-	events := d.mail.events
+	events, came = d.mail.events, d.mail.came
 	if len(events) > eventsPerTurn {
-		d.mail.events = events[eventsPerTurn:]
-		events = events[:eventsPerTurn:eventsPerTurn]
+		d.mail.events, d.mail.came = events[eventsPerTurn:], came[eventsPerTurn:]
+		events, came = events[:eventsPerTurn:eventsPerTurn], came[:eventsPerTurn:eventsPerTurn]
 		select {
 		case d.mail.wake <- struct{}{}:
 		default:
 		}
 	} else {
-		d.mail.events = nil
+		d.mail.events, d.mail.came = nil, nil
 	}
 	for _, e := range events {
 		if c, ok := e.(Changed); ok {
 			delete(d.mail.changed, c)
 		}
 	}
-	return events
+	return events, came
 }
 
 // run is the driver's goroutine.
@@ -108,8 +112,10 @@ func (d *driver) run() {
 		case <-d.ctx.Done():
 			return
 		}
-		events := d.take()
-		for _, e := range events {
+		events, came := d.take()
+		began := d.o.Clock.Monotonic()
+		for i, e := range events {
+			d.o.Measure.EventWaited(began - came[i])
 			if f, ok := e.(Fired); ok {
 				delete(d.timers, f.ID)
 			}
@@ -117,6 +123,7 @@ func (d *driver) run() {
 		for _, a := range d.machine.Step(d.o.Clock.Now(), events...) {
 			d.do(a)
 		}
+		d.o.Measure.TurnTook(d.o.Clock.Monotonic() - began)
 	}
 }
 
@@ -125,7 +132,7 @@ func (d *driver) end() {
 	d.mail.Lock()
 	d.mail.closed = true
 	left := d.mail.events
-	d.mail.events = nil
+	d.mail.events, d.mail.came = nil, nil
 	d.mail.Unlock()
 	for _, e := range left {
 		if r, ok := e.(Request); ok {
@@ -171,6 +178,7 @@ func (d *driver) do(a Action) {
 		if p == nil {
 			p = d.newPeer(a.Broker)
 			d.peers[a.Broker] = p
+			d.obeying.Store(a.Broker, p)
 		}
 		p.add(a)
 	case Forward:
@@ -182,6 +190,7 @@ func (d *driver) do(a Action) {
 	case Drop:
 		if p := d.peers[a.Broker]; p != nil {
 			delete(d.peers, a.Broker)
+			d.obeying.Delete(a.Broker)
 			p.close()
 		}
 	case After:
@@ -224,9 +233,15 @@ type peer struct {
 
 	mu struct {
 		sync.Mutex
-		queue []Send
+		queue []queuedOrder
 		wake  chan struct{}
 	}
+}
+
+// queuedOrder is an order and when it came.
+type queuedOrder struct {
+	Send
+	came time.Duration
 }
 
 func (d *driver) newPeer(id int32) *peer {
@@ -240,21 +255,21 @@ func (d *driver) newPeer(id int32) *peer {
 func (p *peer) add(s Send) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.queue = append(p.mu.queue, s)
+	p.mu.queue = append(p.mu.queue, queuedOrder{s, p.d.o.Clock.Monotonic()})
 	select {
 	case p.mu.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (p *peer) next() (Send, bool) {
+func (p *peer) next() (queuedOrder, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.mu.queue) == 0 {
-		return Send{}, false
+		return queuedOrder{}, false
 	}
 	s := p.mu.queue[0]
-	p.mu.queue[0] = Send{} // do not hold the request
+	p.mu.queue[0] = queuedOrder{} // do not hold the request
 	p.mu.queue = p.mu.queue[1:]
 	return s, true
 }
@@ -273,6 +288,7 @@ func (p *peer) run() {
 				return
 			}
 		}
+		p.d.o.Measure.OrderWaited(p.id, p.d.o.Clock.Monotonic()-s.came)
 		resp, err := p.send(s.Request)
 		p.d.post(SendDone{s.ID, resp, err})
 	}

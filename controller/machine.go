@@ -39,6 +39,8 @@ type Machine struct {
 	lastID  uint64
 	pending map[uint64]continuation
 
+	elected func(took time.Duration) // Measure.Elected; nil: nobody wants to know
+
 	// uncleanElections is read by others too.
 	uncleanElections atomic.Int64
 

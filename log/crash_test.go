@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -484,6 +486,28 @@ func TestFailedSyncStopsTheLogAndWithholdsTheMarker(t *testing.T) {
 	e.o.FS = e.fs
 	if got := values(t, e.on(e.fs.Crash()).get("t"), 0, LogEnd); got[0] != "durable" {
 		t.Errorf("after a crash: %v", got)
+	}
+}
+
+// TestFlushed: each segment that is made durable is told of, and only those.
+func TestFlushed(t *testing.T) {
+	e := newEnv(t)
+	var told atomic.Int64
+	e.o.Flushed = func(took time.Duration) {
+		if took != 0 { // on a clock that nobody turns
+			t.Errorf("it took %v", took)
+		}
+		told.Add(1)
+	}
+	l := e.open().create("t", DefaultConfig())
+	mustAppend(t, l, batch(1, "a"))
+	for range 2 { // the second time there is nothing to do
+		if err := l.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if n := told.Load(); n != 1 {
+			t.Errorf("%d segments were flushed", n)
+		}
 	}
 }
 

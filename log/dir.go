@@ -36,6 +36,7 @@ type dir struct {
 
 	producerMaxAgeMs atomic.Int64
 	verifyTxns       func() bool
+	flushed          func(took time.Duration) // of one segment
 
 	troubles troubles
 

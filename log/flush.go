@@ -88,7 +88,7 @@ func (l *Log) flushNow() error {
 func (l *Log) sync(p flushPlan) error {
 	closing := lifeState(l.state.Load()) == closed
 	for i, s := range p.segs {
-		err := s.Sync(closing || i < len(p.segs)-1)
+		err := l.dir.syncSegment(s, closing || i < len(p.segs)-1)
 		if err != nil && !(errors.Is(err, fs.ErrNotExist) && l.dropped(s)) {
 			return err
 		}
@@ -111,6 +111,14 @@ func (l *Log) sync(p flushPlan) error {
 		return l.dir.fs.SyncDir(l.path)
 	}
 	return nil
+}
+
+// syncSegment makes a segment durable, and tells how long that took. After LogFlushStats of Apache Kafka.
+func (d *dir) syncSegment(s *segment.Segment, withIndexes bool) error {
+	began := d.clock.Monotonic()
+	err := s.Sync(withIndexes)
+	d.flushed(d.clock.Monotonic() - began)
+	return err
 }
 
 // dropped says whether a segment has left the log since a flush was planned.

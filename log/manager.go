@@ -69,7 +69,7 @@ func (m *Manager) lockDirs(files *segment.Files) error {
 		}
 		d := &dir{
 			path: path, fs: m.o.FS, files: files, clock: m.o.Clock, logger: m.o.Logger, lock: lock,
-			verifyTxns: m.o.VerifyTransactions,
+			verifyTxns: m.o.VerifyTransactions, flushed: m.o.Flushed,
 		}
 		d.producerMaxAgeMs.Store(m.o.ProducerIDExpiration.Milliseconds())
 		d.mu.logs = map[TopicPartition]*Log{}

@@ -29,6 +29,9 @@ type Options struct {
 	// VerifyTransactions says whether the first batch of a transaction needs a guard (transaction.partition.verification.enable).
 	VerifyTransactions func() bool // never
 
+	// Flushed is told how long it took to make a segment durable. It must be quick; nil: nobody wants to know.
+	Flushed func(took time.Duration)
+
 	RecoveryThreadsPerDir         int           // number of CPUs
 	RetentionCheckInterval        time.Duration // 5 min
 	InitialTaskDelay              time.Duration // 30 s: before the first retention, and before recovery points and log starts are first written
@@ -56,6 +59,9 @@ func (o Options) withDefaults() Options {
 	if o.ConfigFor == nil {
 		defaults := o.Defaults
 		o.ConfigFor = func(string) *Config { return defaults }
+	}
+	if o.Flushed == nil {
+		o.Flushed = func(time.Duration) {}
 	}
 	if o.VerifyTransactions == nil {
 		o.VerifyTransactions = func() bool { return false }

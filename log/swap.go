@@ -113,7 +113,7 @@ func (l *Log) NewCleaned(base int64) (*segment.Segment, error) {
 // no longer all in the log. For the cleaner.
 func (l *Log) Replace(old, cleaned []*segment.Segment) error {
 	for _, s := range cleaned {
-		if err := s.Sync(true); err != nil {
+		if err := l.dir.syncSegment(s, true); err != nil {
 			return l.storage("cleaned segment", err)
 		}
 	}

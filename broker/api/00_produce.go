@@ -112,7 +112,7 @@ func (s *Services) meterProduced(entries []replica.ProduceEntry, results []repli
 	for i := range results {
 		if e, r := &entries[i], &results[i]; e.Err == nil {
 			s.Meter.Produced(e.Topic, len(e.Records), r.Messages(), howProduced(r.Err))
-			s.Meter.Converted(e.Topic, r.Converted, true)
+			s.Meter.Converted(e.Topic, int(r.Converted), true)
 			s.meterFaults(r.Err)
 		}
 	}

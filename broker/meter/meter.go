@@ -13,6 +13,7 @@ import (
 // Meter holds a broker's counters. Safe for concurrent use.
 type Meter struct {
 	clock    clock.Clock
+	began    time.Duration
 	requests sync.Map // Request → *atomic.Int64
 	errors   sync.Map // Failure → *atomic.Int64
 	times    sync.Map // Spent → *Times
@@ -22,13 +23,19 @@ type Meter struct {
 	expands  atomic.Int64
 	refused  atomic.Int64 // changes of in-sync replicas that the controller refused
 	faults   [KeylessRecords + 1]atomic.Int64
+	timed    [timedKinds]Times
+	orders   sync.Map // broker → *Times
+	events   [eventKinds]atomic.Int64
 
 	replicatedIn, replicatedOut atomic.Int64 // bytes
 	reassignedIn, reassignedOut atomic.Int64 // of these, those for replicas that are being added
 }
 
 // New returns a meter whose windows of time go by c.
-func New(c clock.Clock) *Meter { return &Meter{clock: c} }
+func New(c clock.Clock) *Meter { return &Meter{clock: c, began: c.Monotonic()} }
+
+// Age is for how long the meter has counted.
+func (m *Meter) Age() time.Duration { return m.clock.Monotonic() - m.began }
 
 // Request is a kind of request.
 type Request struct{ Key, Version int16 }
@@ -283,8 +290,8 @@ func (m *Meter) Failures(f func(e Failure, count int64)) {
 func (m *Meter) Times(quantiles []float64, f func(s Spent, count int64, seconds float64, at []time.Duration)) {
 	now := m.clock.Monotonic()
 	m.times.Range(func(k, v any) bool {
-		t := v.(*Times)
-		f(k.(Spent), t.count.Load(), time.Duration(t.sum.Load()).Seconds(), t.quantiles(now, quantiles))
+		count, sum, at := v.(*Times).look(now, quantiles)
+		f(k.(Spent), count, sum.Seconds(), at)
 		return true
 	})
 }

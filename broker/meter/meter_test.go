@@ -64,6 +64,34 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
+func TestTimed(t *testing.T) {
+	c := clock.NewFake(time.Unix(0, 0))
+	m := New(c)
+	for range 3 {
+		m.Took(Flush, 8*time.Millisecond)
+	}
+	m.OrderWaited(2, time.Millisecond)
+	m.Happened(NotVerified, 2)
+	if n, sum, at := m.Timings(Flush, []float64{0.5}); n != 3 || sum != 24*time.Millisecond || at[0] < 7*time.Millisecond || at[0] > 9*time.Millisecond {
+		t.Errorf("%d flushes, %v, %v", n, sum, at)
+	}
+	if n, _, _ := m.Timings(EventQueue, nil); n != 0 {
+		t.Errorf("%d events", n)
+	}
+	m.Orders(nil, func(broker int32, n int64, _ []time.Duration) {
+		if broker != 2 || n != 1 {
+			t.Errorf("%d orders to %d", n, broker)
+		}
+	})
+	if n := m.Events(NotVerified); n != 2 {
+		t.Errorf("%d partitions were not verified", n)
+	}
+	var none *Meter
+	none.Took(Flush, 1)
+	none.OrderWaited(1, 1)
+	none.Happened(StoreExpired, 1)
+}
+
 func TestTopics(t *testing.T) {
 	m := New(clock.System)
 	m.Produced("t", 100, 3, Well)

@@ -63,6 +63,11 @@ func (t *Times) add(now, d time.Duration) {
 	p.counts[bucket(d)].Add(1)
 }
 
+// look returns how many durations there were, their sum, and the quantiles.
+func (t *Times) look(now time.Duration, shares []float64) (count int64, sum time.Duration, at []time.Duration) {
+	return t.count.Load(), time.Duration(t.sum.Load()), t.quantiles(now, shares)
+}
+
 // quantiles returns the durations below which the given shares lie; 0 where there is none.
 func (t *Times) quantiles(now time.Duration, shares []float64) []time.Duration {
 	var counts [buckets]uint64

@@ -17,7 +17,7 @@ import (
 // and now more labels.
 type collector struct {
 	Options
-	idle idleness
+	idle, controllerIdle idleness
 }
 
 // Describe implements prometheus.Collector.
@@ -31,6 +31,8 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	c.partitions(out)
 	c.directories(out)
 	c.work(out)
+	c.cleaner(out)
+	c.timings(out)
 	c.quotas(out)
 	c.cluster(out)
 	c.clients(out)

@@ -23,6 +23,7 @@ type Options struct {
 	Services *api.Services
 	Ready    func() error
 	Network  func() Network
+	Cleaner  func() *Cleaning // nil: nothing is cleaned
 }
 
 // Network is how busy the network layer is.

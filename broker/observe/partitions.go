@@ -85,13 +85,13 @@ func (s sink) replicas(x *replica.Stats) {
 	}
 }
 
-// directories tells of the log directories. Their names are in quotes, as names with a slash are in JMX.
+// directories tells of the log directories.
 func (c *collector) directories(out sink) {
 	failed := c.Services.Replicas.FailedDirs()
 	for _, d := range c.Services.Logs.Dirs() {
 		out.gauge("gregor_log_directory_size_bytes", int(d.Total), "directory", d.Path)
 		out.gauge("gregor_log_directory_usable_bytes", int(d.Usable), "directory", d.Path)
-		out.gauge("kafka_log_logmanager_logdirectoryoffline", flag(failed[d.Path]), "logDirectory", `"`+d.Path+`"`)
+		out.gauge("kafka_log_logmanager_logdirectoryoffline", flag(failed[d.Path]), "logDirectory", quoted(d.Path))
 	}
 	out.gauge("kafka_log_logmanager_offlinelogdirectorycount", len(failed))
 }

@@ -48,10 +48,10 @@ type ProduceResult struct {
 	BaseOffset     int64
 	LogAppendTime  int64 // ms
 	LogStartOffset int64
-	Converted      int // records that had to be written anew
+	Converted      int32 // records that had to be written anew
 
+	epoch     int32      // of the leadership under which it was appended
 	partition *Partition // where something was appended whose acks have not come yet; else nil
-	epoch     int32      // of the leadership under which it was
 	end       int64      // the offset after it
 }
 
@@ -142,7 +142,7 @@ func (m *Manager) append(p *ProduceParams, e *ProduceEntry, nowMs int64, rules *
 		r.Err, r.LogStartOffset = err, l.Bounds().Start
 		return
 	}
-	r.BaseOffset, r.LogAppendTime, r.LogStartOffset, r.Converted = a.BaseOffset, a.LogAppendTime, a.LogStartOffset, checked.Converted
+	r.BaseOffset, r.LogAppendTime, r.LogStartOffset, r.Converted = a.BaseOffset, a.LogAppendTime, a.LogStartOffset, int32(checked.Converted)
 	r.partition, r.epoch, r.end = partition, role.leaderEpoch, a.LastOffset+1
 }
 

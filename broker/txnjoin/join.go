@@ -40,6 +40,9 @@ type Options struct {
 	Logger *zap.Logger
 
 	RetryBackoff, RetryMax time.Duration // add.partitions.to.txn.retry.backoff.ms, ….max.ms
+
+	// Asked is told how long an answer took and how many partitions it refuses. It must be quick; nil: nobody wants to know.
+	Asked func(took time.Duration, refused int)
 }
 
 // version is the version of AddPartitionsToTxn that brokers of 3.6 and later serve to one another.
@@ -62,6 +65,9 @@ type Joiner struct {
 // New returns a Joiner that has no connection yet.
 func New(o Options) *Joiner {
 	j := &Joiner{o: o}
+	if j.o.Asked == nil {
+		j.o.Asked = func(time.Duration, int) {}
+	}
 	j.running, j.cancel = context.WithCancel(context.Background())
 	j.mu.senders, j.mu.answers = map[int32]*sender{}, map[string][]func(){}
 	return j
@@ -83,7 +89,8 @@ func (j *Joiner) Close() {
 type question struct {
 	*replica.Joining
 	done func([]error)
-	last time.Duration // monotonic time from which on it is not asked again
+	asks time.Duration // monotonic time at which it was asked last
+	last time.Duration // and from which on it is not asked again
 }
 
 // Join asks, and calls done on the pool with an error for each partition.
@@ -95,6 +102,7 @@ func (j *Joiner) Join(what *replica.Joining, done func(errs []error)) {
 }
 
 func (j *Joiner) ask(q *question) {
+	q.asks = j.o.Clock.Monotonic()
 	broker, ok := j.o.Coordinator(q.TransactionalID)
 	switch {
 	case !ok:
@@ -183,6 +191,13 @@ func (q *question) code(code int16) int16 {
 // settle ends a question, or has it asked again while the transaction before it is ending: the coordinator answers the
 // client's EndTxn before the markers are written.
 func (j *Joiner) settle(q *question, codes []int16) {
+	refused := 0
+	for _, code := range codes {
+		if code != 0 {
+			refused++
+		}
+	}
+	j.o.Asked(j.o.Clock.Monotonic()-q.asks, refused)
 	if q.Client == replica.TxnImplicit && j.again(q, codes) {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -28,7 +29,9 @@ type world struct {
 	*Joiner
 	at     int32 // who coordinates
 	code   func(txn *kmsg.AddPartitionsToTxnRequestTransaction) int16
-	fail   error // of the connection
+	fail   error           // of the connection
+	took   []time.Duration // what Asked was told
+	no     int             // partitions that were refused
 	mu     sync.Mutex
 	seen   []*kmsg.AddPartitionsToTxnRequest
 	pool   sync.WaitGroup
@@ -44,6 +47,11 @@ func newWorld(at int32) *world {
 		},
 		Dial: func(int32) Client { return w }, Pool: func(f func()) { w.pool.Go(f) }, Clock: clock.System, Logger: zap.NewNop(),
 		RetryBackoff: 20 * time.Millisecond, RetryMax: 100 * time.Millisecond,
+		Asked: func(took time.Duration, refused int) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.took, w.no = append(w.took, took), w.no+refused
+		},
 	})
 	return w
 }
@@ -179,6 +187,9 @@ func TestAsksAgain(t *testing.T) {
 			}
 			if renewed != asked/3-1 {
 				t.Errorf("renewed %d times for %d questions", renewed, asked/3)
+			}
+			if len(w.took) != asked/3 || w.no != min(asked, 3*lasting) || slices.Max(w.took) > 0 {
+				t.Errorf("%d questions took %v, and %d partitions were refused", asked/3, w.took, w.no)
 			}
 		})
 	}

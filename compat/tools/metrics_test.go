@@ -54,8 +54,28 @@ func TestMetricNames(t *testing.T) {
 	case harness.Kafka44:
 		writeNames(t, "kafka-4.4.0.txt", shown)
 	default:
-		compareNames(t, shown)
+		compareNames(t, "kafka-4.4.0.txt", shown)
 	}
+}
+
+// TestMetricNamesOnZooKeeper: what 3.9 has besides, on ZooKeeper, is shown there.
+func TestMetricNamesOnZooKeeper(t *testing.T) {
+	harness.Need(t, "java")
+	if harness.Peer() != harness.Gregor {
+		return // TestMetricNames
+	}
+	port, err := harness.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	b := harness.Start(t, harness.Options{Props: map[string]string{
+		"gregor.http.listener": address, "zookeeper.connect": harness.StartZooKeeper(t).Addr, "broker.id": "1",
+		"offsets.topic.replication.factor": "1", "transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1",
+		"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", "group.initial.rebalance.delay.ms": "0",
+	}})
+	beMeasured(t, b)
+	compareNames(t, "kafka-3.9.2.txt", scrape(t, "http://"+address+"/metrics"))
 }
 
 // beMeasured has clients with quotas do a bit of everything.
@@ -171,7 +191,8 @@ func dataLines(t *testing.T, file string) (found []string) {
 	return found
 }
 
-func compareNames(t *testing.T, shown map[string]bool) {
+// compareNames compares with a version's names; others of Kafka's may be shown too.
+func compareNames(t *testing.T, file string, shown map[string]bool) {
 	t.Helper()
 	reasons := dataLines(t, "not-shown.txt")
 	excused := func(name string) bool {
@@ -180,17 +201,17 @@ func compareNames(t *testing.T, shown map[string]bool) {
 			return match && err == nil
 		})
 	}
-	now, both := dataLines(t, "kafka-4.4.0.txt"), map[string]bool{}
+	now, both := dataLines(t, file), map[string]bool{}
 	if len(now) < 100 {
-		t.Fatalf("only %d names of Kafka 4.4.0", len(now))
+		t.Fatalf("only %d names in %s", len(now), file)
 	}
 	for _, line := range now {
 		name, _, _ := strings.Cut(line, " ")
-		if both[line] = true; !shown[line] && !excused(name) {
-			t.Errorf("Kafka 4.4.0 shows %s, and we do not", line)
+		if !shown[line] && !excused(name) {
+			t.Errorf("%s has %s, and we do not", file, line)
 		}
 	}
-	for _, line := range dataLines(t, "kafka-3.9.2.txt") {
+	for _, line := range slices.Concat(dataLines(t, "kafka-3.9.2.txt"), dataLines(t, "kafka-4.4.0.txt")) {
 		both[line] = true
 	}
 	// What the exporter makes without rules, or with its other example, for KRaft, whose names hold clients' and brokers' ids.

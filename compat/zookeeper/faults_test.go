@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -220,9 +221,17 @@ func TestCallersThatGiveUp(t *testing.T) {
 func TestServerKilledAndStartedAgain(t *testing.T) {
 	noLeaks(t)
 	server := ensemble(t)
-	s := open(t, server.Addr, newRoot())
+	var answers atomic.Int64
+	states := make(chan zk.State, 10)
+	s := open(t, server.Addr, newRoot(), func(o *zk.Options) {
+		o.Answered, o.Changed = func(time.Duration) { answers.Add(1) }, func(state zk.State) { states <- state }
+	})
 	old := s.Session()
+	before := answers.Load()
 	commit(t, s, store.Create("/e", []byte("0"), store.Ephemeral))
+	if n := answers.Load() - before; n != 1 {
+		t.Errorf("%d answers to one commit", n)
+	}
 	seen := newSignal()
 	s.Watch("/e", store.Data, seen.call)
 	<-seen
@@ -256,6 +265,9 @@ func TestServerKilledAndStartedAgain(t *testing.T) {
 	if read(t, s, "/never").Exists {
 		t.Error("a commit happened whose caller had been told that it will not")
 	}
+	if got := []zk.State{<-states, <-states, <-states}; !slices.Equal(got, []zk.State{zk.SyncConnected, zk.Disconnected, zk.SyncConnected}) {
+		t.Errorf("the connection's states were %v", got)
+	}
 }
 
 // TestServerPaused stops the server for longer than a session: whether it still knows the session is its affair, but the client must
@@ -264,7 +276,15 @@ func TestServerPaused(t *testing.T) {
 	noLeaks(t)
 	server := ensemble(t)
 	root := newRoot()
-	s := open(t, server.Addr, root, func(o *zk.Options) { o.SessionTimeout = shortSession })
+	var expired atomic.Int64
+	s := open(t, server.Addr, root, func(o *zk.Options) {
+		o.SessionTimeout = shortSession
+		o.Changed = func(state zk.State) {
+			if state == zk.Expired {
+				expired.Add(1)
+			}
+		}
+	})
 	events := make(chan store.SessionEvent, 10)
 	s.WatchSession(func(e store.SessionEvent) { events <- e })
 	old := s.Session()
@@ -280,7 +300,11 @@ func TestServerPaused(t *testing.T) {
 		return err == nil || errors.Is(err, store.ErrExists)
 	})
 	<-seen
-	if now := s.Session(); now != old {
+	now := s.Session()
+	if (expired.Load() == 1) != (now != old) {
+		t.Errorf("%d sessions expired; %d and %d", expired.Load(), old, now)
+	}
+	if now != old {
 		if lost, begun := <-events, <-events; lost != (store.SessionEvent{ID: old, Lost: true}) || begun != (store.SessionEvent{ID: now}) {
 			t.Errorf("events %v, %v; sessions %d, %d", lost, begun, old, now)
 		}

@@ -16,7 +16,7 @@ type candidate struct {
 	firstDirty, end int64
 	dirtyBytes      int64
 	ratio           float64 // of the bytes up to end that are dirty
-	overdue         bool    // max.compaction.lag.ms has passed for dirty data
+	delayMs         int64   // that has passed since dirty data should have been cleaned by max.compaction.lag.ms
 }
 
 // assess finds out what of a log could be cleaned at wall time nowMs. checkpoint is where the last round ended, -1 for
@@ -52,8 +52,8 @@ func assess(l *log.Log, checkpoint, nowMs int64) (c candidate, ok bool, err erro
 		return c, false, nil
 	}
 	c.ratio = float64(c.dirtyBytes) / float64(clean+c.dirtyBytes)
-	c.overdue, err = c.isOverdue(nowMs)
-	wanted := c.overdue && c.dirtyBytes > 0 || c.ratio > c.config.MinCleanableDirtyRatio
+	c.delayMs, err = c.delay(nowMs)
+	wanted := c.delayMs > 0 && c.dirtyBytes > 0 || c.ratio > c.config.MinCleanableDirtyRatio
 	return c, wanted && c.firstDirty < c.end, err
 }
 
@@ -77,19 +77,19 @@ func (c *candidate) limit(stable, nowMs int64) (int64, error) {
 	return limit, nil
 }
 
-// isOverdue says whether a dirty segment has begun more than max.compaction.lag.ms ago.
-func (c *candidate) isOverdue(nowMs int64) (bool, error) {
+// delay is how much more than max.compaction.lag.ms ago the first dirty segment of which that is true has begun; 0 if there is none.
+func (c *candidate) delay(nowMs int64) (int64, error) {
 	until := nowMs - max(c.config.MaxCompactionLagMs, 0)
 	for _, s := range c.from(c.firstDirty) {
 		first, err := s.FirstTimestamp()
 		if err != nil {
-			return false, err
+			return 0, err
 		}
 		if first > 0 && first < until {
-			return true, nil
+			return until - first, nil
 		}
 	}
-	return false, nil
+	return 0, nil
 }
 
 // from is the segments from the one on that contains offset, without the one that grows.

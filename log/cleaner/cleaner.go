@@ -82,8 +82,17 @@ type Cleaner struct {
 	// The goroutine's own.
 	reader reader
 	pace   pace
-	clean  map[*log.Log]int64         // up to which offset a log is clean
-	failed map[*log.Log]time.Duration // until when it is left alone
+	clean  map[*log.Log]int64   // up to which offset a log is clean
+	failed map[*log.Log]failure // that are left alone
+	seen   Stats
+
+	stats atomic.Pointer[Stats] // seen, as it was last
+}
+
+// failure is why a log is not cleaned: it could not be.
+type failure struct {
+	until time.Duration
+	bytes int64 // that are dirty
 }
 
 // Start begins to clean. Close must be called before the logs are closed.
@@ -102,10 +111,12 @@ func Start(o Options) (*Cleaner, error) {
 func newCleaner(o Options) (*Cleaner, error) {
 	c := &Cleaner{
 		o: o.withDefaults(), changed: make(chan struct{}, 1), ended: make(chan struct{}), clean: map[*log.Log]int64{},
-		failed: map[*log.Log]time.Duration{},
+		failed: map[*log.Log]failure{},
 	}
 	c.settings.Store(o.Settings.withDefaults())
 	c.pace = pace{clock: c.o.Clock, settings: c.settings.Load, changed: c.changed, due: c.o.Clock.Monotonic()}
+	c.seen.LookedAt = c.o.Clock.Monotonic()
+	c.publish()
 	if o.Logs == nil {
 		return nil, errors.New("the cleaner needs logs")
 	}
@@ -162,7 +173,10 @@ func (c *Cleaner) loop(ctx context.Context) {
 func (c *Cleaner) once(ctx context.Context) bool {
 	nowMs := c.o.Clock.Now().UnixMilli()
 	c.forget()
+	c.seen.LookedAt = c.o.Clock.Monotonic()
+	defer c.publish()
 	dirtiest, ok := c.dirtiest(nowMs)
+	c.publish() // a round may take long
 	if !ok {
 		return false
 	}
@@ -184,18 +198,20 @@ func (c *Cleaner) once(ctx context.Context) bool {
 		return false
 	case err != nil:
 		c.o.Logger.Error("a log could not be cleaned and is left alone for a while", append(fields, zap.Error(err))...)
-		c.failed[dirtiest.log] = c.o.Clock.Monotonic() + failurePause
+		c.failed[dirtiest.log] = failure{c.o.Clock.Monotonic() + failurePause, dirtiest.dirtyBytes}
 		return true
 	}
 	c.clean[dirtiest.log] = to
 	c.save(logDir(dirtiest.log))
 	s := &r.stats
+	took := c.o.Clock.Monotonic() - began
+	c.seen.cleaned(&r, took)
 	c.o.Logger.Info("a log was cleaned", append(fields,
 		zap.Int64("from", dirtiest.firstDirty), zap.Int64("to", to), zap.Int("keys", r.offsets.used),
 		zap.Int64("bytes_before", s.bytesRead), zap.Int64("bytes_after", s.bytesWritten),
 		zap.Int64("records_before", s.recordsRead), zap.Int64("records_after", s.recordsWritten),
 		zap.Int("segments_before", s.segmentsRead), zap.Int("segments_after", s.segments),
-		zap.Duration("dur", c.o.Clock.Monotonic()-began))...)
+		zap.Duration("dur", took))...)
 	return true
 }
 
@@ -214,7 +230,7 @@ func (c *Cleaner) forget() {
 		}
 	}
 	for l := range c.failed {
-		if c.o.Logs.Get(l.TopicPartition()) != l {
+		if c.o.Logs.Get(l.TopicPartition()) != l || !l.Config().Compact {
 			delete(c.failed, l)
 		}
 	}
@@ -225,10 +241,12 @@ func (c *Cleaner) forget() {
 
 // dirtiest picks the log to clean.
 func (c *Cleaner) dirtiest(nowMs int64) (best candidate, found bool) {
+	ratio, delayMs := 0.0, int64(0)
 	for _, l := range c.o.Logs.All() {
-		if !l.Config().Compact || c.failed[l] > c.o.Clock.Monotonic() {
+		if !l.Config().Compact || c.failed[l].until > c.o.Clock.Monotonic() {
 			continue
 		}
+		delete(c.failed, l)
 		from, ok := c.clean[l]
 		if !ok {
 			from = -1
@@ -236,13 +254,15 @@ func (c *Cleaner) dirtiest(nowMs int64) (best candidate, found bool) {
 		next, ok, err := assess(l, from, nowMs)
 		if err != nil {
 			c.o.Logger.Error("a log could not be looked at for cleaning and is left alone for a while", append(identify(l), zap.Error(err))...)
-			c.failed[l] = c.o.Clock.Monotonic() + failurePause
+			c.failed[l] = failure{c.o.Clock.Monotonic() + failurePause, next.dirtyBytes}
 			continue
 		}
+		ratio, delayMs = max(ratio, next.ratio), max(delayMs, next.delayMs)
 		if ok && (!found || next.ratio > best.ratio) {
 			best, found = next, true
 		}
 	}
+	c.seen.DirtyPercent, c.seen.Delay = int(100*ratio), time.Duration(delayMs)*time.Millisecond
 	return best, found
 }
 

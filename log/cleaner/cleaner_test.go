@@ -1,15 +1,19 @@
 package cleaner
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/checkpoint"
 	"github.com/gregor-broker/gregor/log/record"
+	"github.com/gregor-broker/gregor/log/vfs"
 )
 
 func (e *env) want(lines ...string) {
@@ -361,5 +365,46 @@ func TestModificationTime(t *testing.T) {
 		if times[i] != oldTimes[last] {
 			t.Errorf("segment %d was modified at %d, want %d", bases[i], times[i], oldTimes[last])
 		}
+	}
+}
+
+// TestStats: what the cleaner saw and did last is what it tells.
+func TestStats(t *testing.T) {
+	c := testConfig()
+	c.MinCleanableDirtyRatio, c.MaxCompactionLagMs = 0.6, 1000
+	e := newEnv(t, c)
+	fill := func(n int) {
+		for range n {
+			e.append(plain(record.None), []record.Record{{Timestamp: e.clock.Now().UnixMilli(), Key: []byte("k"), Value: make([]byte, 400)}})
+		}
+	}
+	fill(3)
+	e.clean()
+	s := e.cleaner.Stats()
+	if s.BufferPercent != 0 || s.RecopyPercent != 50 || s.Bytes == 0 || len(s.Uncleanable) != 0 {
+		t.Errorf("after two segments that have one key: %+v", s)
+	}
+	fill(1)
+	if n := e.clean(); n != 0 {
+		t.Errorf("%d rounds", n)
+	}
+	if s = e.cleaner.Stats(); s.DirtyPercent != 50 || s.Delay != 0 {
+		t.Errorf("one of two segments is dirty: %+v", s)
+	}
+	e.clock.Advance(3 * time.Second)
+	e.fs.Before(func(c vfs.Call) (int, error) { return c.Size / 2, errInjected })
+	e.cleaner.o.Logger = zap.NewNop() // the failure is meant
+	e.cleaner.once(context.Background())
+	e.fs.Before(nil)
+	s = e.cleaner.Stats()
+	if u := s.Uncleanable["/d"]; u.Partitions != 1 || u.Bytes < 400 || s.Delay != 2*time.Second || s.LookedAt != e.clock.Monotonic() {
+		t.Errorf("after a failure: %+v", s)
+	}
+	e.clock.Advance(failurePause)
+	if n := e.clean(); n != 1 {
+		t.Errorf("%d rounds", n)
+	}
+	if s = e.cleaner.Stats(); len(s.Uncleanable) != 0 {
+		t.Errorf("after it could be cleaned: %+v", s)
 	}
 }

@@ -51,6 +51,9 @@ func (m *offsetMap) get(key []byte) int64 {
 	return m.find(hashOf(key)).offset - 1
 }
 
+// filled is the part of what may be in the map that is.
+func (m *offsetMap) filled() float64 { return float64(m.used) / float64(m.max) }
+
 func hashOf(key []byte) (h [16]byte) {
 	sum := sha256.Sum256(key)
 	return [16]byte(sum[:16])

@@ -2,6 +2,7 @@ package cleaner
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/gregor-broker/gregor/wire/clock"
@@ -17,10 +18,12 @@ type pace struct {
 	settings func() *Settings
 	changed  <-chan struct{} // the settings have changed
 	due      time.Duration   // when all so far is within the rate
+	bytes    atomic.Int64    // all so far; anybody may look
 }
 
 // take counts n bytes, and rests if they are too many. The error is ctx's.
 func (p *pace) take(ctx context.Context, n int) error {
+	p.bytes.Add(int64(n))
 	rate := p.settings().BytesPerSecond
 	if rate <= 0 {
 		return ctx.Err()

@@ -168,6 +168,7 @@ func (n *session) connected() {
 		log.Info("connected to ZooKeeper again, within the session")
 	}
 	close(n.mu.up)
+	n.store.o.Changed(SyncConnected)
 }
 
 func (n *session) disconnected() {
@@ -177,6 +178,7 @@ func (n *session) disconnected() {
 	case <-n.mu.up:
 		n.mu.up = make(chan struct{})
 		if n.mu.why == nil {
+			n.store.o.Changed(Disconnected)
 			n.store.o.Logger.Warn("the connection to ZooKeeper is lost", sessionID(n.mu.number), zap.Error(n.mu.socket.err()))
 		}
 	default:
@@ -294,6 +296,7 @@ func (n *session) announce(ctx context.Context) (*handover, error) {
 
 // carry runs one request.
 func (n *session) carry(h *handover, request func(*zoo.Conn) error, result chan<- error) {
+	began := n.store.o.Clock.Monotonic()
 	err := request(n.conn)
 	n.mu.Lock()
 	dropped := n.mu.next == h
@@ -301,6 +304,9 @@ func (n *session) carry(h *handover, request func(*zoo.Conn) error, result chan<
 		n.mu.next = nil
 	}
 	n.mu.Unlock()
+	if !dropped {
+		n.store.o.Answered(n.store.o.Clock.Monotonic() - began)
+	}
 	result <- err
 	if dropped {
 		close(h.dropped)

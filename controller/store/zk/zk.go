@@ -38,9 +38,24 @@ type Options struct {
 	SetACL            bool          // zookeeper.set.acl: see acl
 	TLS               *TLS          // zookeeper.ssl.*; nil is a connection in the clear
 
+	// Answered is told how long a server took to answer, Changed what became of the connection. They must be quick; nil: nobody wants
+	// to know.
+	Answered func(took time.Duration)
+	Changed  func(State)
+
 	Clock  clock.Clock
 	Logger *zap.Logger
 }
+
+// State is what became of the connection. The names are those of ZooKeeper's KeeperState.
+type State uint8
+
+// The states.
+const (
+	SyncConnected State = iota
+	Disconnected
+	Expired
+)
 
 // Kafka's defaults, and the servers' of jute.maxbuffer.
 const (
@@ -100,6 +115,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 func (o Options) withDefaults() Options {
+	if o.Answered == nil {
+		o.Answered = func(time.Duration) {}
+	}
+	if o.Changed == nil {
+		o.Changed = func(State) {}
+	}
 	if o.SessionTimeout <= 0 {
 		o.SessionTimeout = defaultSessionTimeout
 	}
@@ -173,6 +194,7 @@ func (s *Store) run(present *session) {
 			<-armed
 			return
 		}
+		s.o.Changed(Expired)
 		s.publish(nil, store.SessionEvent{ID: present.id(), Lost: true})
 		s.o.Logger.Warn("the session with ZooKeeper has expired, its ephemeral nodes are gone", sessionID(present.id()))
 		present.finish(store.ErrSessionExpired)
