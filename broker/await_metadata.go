@@ -3,10 +3,13 @@ package broker
 import (
 	"context"
 	"maps"
+	"net"
+	"strconv"
 	"time"
 
 	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/controller"
+	"github.com/gregor-broker/gregor/wire/clock"
 	"go.uber.org/zap"
 )
 
@@ -15,6 +18,8 @@ const (
 	metadataLook = time.Second
 	// metadataPatience is how long it waits for topics that the controller says nothing of: their nodes may be unreadable.
 	metadataPatience = 30 * time.Second
+	// metadataSaid is how often a broker says that it waits.
+	metadataSaid = 10 * time.Second
 )
 
 // awaitMetadata waits until the controller has told this broker of the cluster, itself and every partition in it, and only then
@@ -23,6 +28,7 @@ const (
 func (b *Broker) awaitMetadata(ctx context.Context) error {
 	began := b.clock.Monotonic()
 	whole := map[string]int{}
+	said := clock.Seldom{}
 	for {
 		missing, err := b.missingMetadata(ctx, whole)
 		switch known := b.services.Metadata.Image().Broker(b.services.BrokerID) != nil; {
@@ -36,8 +42,21 @@ func (b *Broker) awaitMetadata(ctx context.Context) error {
 			b.services.ServeClients()
 			return nil
 		}
-		b.logger.Info("waiting for the controller to tell this broker of the cluster", zap.Int("missing_topics", len(missing)), zap.Error(err))
+		if _, due := said.Due(b.clock, metadataSaid); due {
+			b.logger.Info("waiting for the controller to tell this broker of the cluster; it connects to the address that this broker advertises",
+				zap.String("advertised", b.addressForBrokers()), zap.Int("missing_topics", len(missing)))
+		}
 	}
+}
+
+// addressForBrokers is where the others are told to find this broker.
+func (b *Broker) addressForBrokers() string {
+	for _, e := range b.registration().Endpoints {
+		if e.Listener == b.config.InterBrokerListener() {
+			return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+		}
+	}
+	return ""
 }
 
 // missingMetadata waits for a while until the metadata has this broker and every partition; it returns the topics that it does not

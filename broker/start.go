@@ -272,6 +272,11 @@ func (b *Broker) leadershipChanged(tp log.TopicPartition, epoch int32, leader bo
 }
 
 func (b *Broker) startController(ctx context.Context) error {
+	if !b.config.Embedded() {
+		if err := controller.CheckEndpoints(ctx, b.store, b.registration()); err != nil {
+			return err
+		}
+	}
 	b.services.Controller = controller.New(controller.Options{
 		Store: b.store, Broker: b.registration(), ClusterID: b.services.ClusterID,
 		Transport: transport{b}, Forward: b.forward, Observer: newObserver(b), Configs: b.topics,

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/znode"
@@ -49,6 +53,41 @@ func GenerateBrokerID(ctx context.Context, s store.Store, reserved int32) (int32
 		}
 	}
 	return -1, fmt.Errorf("%s could not be written", znode.BrokerSeqIDPath)
+}
+
+// CheckEndpoints refuses a broker that would tell clients an address at which they find another one, in Kafka's words
+// (kafka.server.KafkaServer.createBrokerInfo).
+func CheckEndpoints(ctx context.Context, s store.Store, b znode.Broker) error {
+	nodes, err := s.Read(ctx, store.Req{Path: znode.BrokerIDsPath, Kind: store.Children})
+	if err != nil {
+		return err
+	}
+	var others []string
+	for _, name := range nodes[0].Children {
+		if path := znode.BrokerIDsPath + "/" + name; path != znode.BrokerPath(b.ID) {
+			others = append(others, path)
+		}
+	}
+	if nodes, err = s.Read(ctx, datas(others...)...); err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		id := strings.TrimPrefix(n.Path, znode.BrokerIDsPath+"/")
+		other, err := znode.DecodeBroker(-1, n.Data)
+		if !n.Exists || err != nil {
+			continue // it went just now, or nobody finds its addresses
+		}
+		var common []string
+		for _, e := range b.Endpoints {
+			if slices.ContainsFunc(other.Endpoints, func(o znode.Endpoint) bool { return o.Host == e.Host && o.Port == e.Port }) {
+				common = append(common, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))))
+			}
+		}
+		if len(common) > 0 {
+			return fmt.Errorf("Configured end points %s in advertised listeners are already registered by broker %s", strings.Join(common, ","), id)
+		}
+	}
+	return nil
 }
 
 // TopicPartitions returns how many partitions each topic has of the cluster in s, without topics that are being deleted or

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -32,6 +33,44 @@ func TestGeneratedBrokerIDsDiffer(t *testing.T) {
 	for want := int32(1001); want <= 1003; want++ {
 		if id, err := GenerateBrokerID(t.Context(), s, 1000); err != nil || id != want {
 			t.Errorf("id %d (%v), want %d", id, err, want)
+		}
+	}
+}
+
+// TestCheckEndpoints: an address belongs to one broker; its own registration, of a session that is over, does not count.
+func TestCheckEndpoints(t *testing.T) {
+	s := storetest.NewFake(clock.System).Client()
+	defer s.Close()
+	at := func(id int32, ports ...int32) znode.Broker {
+		b := znode.Broker{ID: id}
+		for _, port := range ports {
+			b.Endpoints = append(b.Endpoints, znode.Endpoint{Listener: "PLAINTEXT", Protocol: "PLAINTEXT", Host: "h", Port: port})
+		}
+		return b
+	}
+	if err := CheckEndpoints(t.Context(), s, at(1, 9092)); err != nil {
+		t.Error("a cluster without brokers:", err)
+	}
+	for _, path := range znode.Persistent() {
+		if _, err := s.Commit(t.Context(), store.Create(path, nil, store.Persistent)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, data := range map[string][]byte{znode.BrokerPath(1): at(1, 9092, 9093).Encode(), znode.BrokerPath(2): []byte("?")} {
+		if _, err := s.Commit(t.Context(), store.Create(path, data, store.Ephemeral)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		b    znode.Broker
+		want string
+	}{
+		{at(1, 9092), "<nil>"}, {at(3, 9094), "<nil>"},
+		{at(3, 9094, 9093), "Configured end points h:9093 in advertised listeners are already registered by broker 1"},
+		{at(3, 9093, 9092), "Configured end points h:9093,h:9092 in advertised listeners are already registered by broker 1"},
+	} {
+		if err := CheckEndpoints(t.Context(), s, c.b); fmt.Sprint(err) != c.want {
+			t.Errorf("%+v: %v", c.b.Endpoints, err)
 		}
 	}
 }

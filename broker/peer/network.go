@@ -45,9 +45,10 @@ func NewNetwork(o NetworkOptions) *Network {
 	return n
 }
 
-// Client returns a connection of the caller's own to a broker, which looks up the address whenever it connects, and waits that long for
-// an answer.
+// Client returns a connection of the caller's own to a broker, to the address that the broker has at the time of a request, and waits
+// that long for an answer.
 func (n *Network) Client(broker int32, clientID string, timeout time.Duration) *Client {
+	var at string // of the connection
 	return New(Options{
 		ClientID: clientID, RequestTimeout: timeout, Clock: n.options.Clock,
 		Dial: func(ctx context.Context) (net.Conn, error) {
@@ -55,7 +56,12 @@ func (n *Network) Client(broker int32, clientID string, timeout time.Duration) *
 			if !ok {
 				return nil, fmt.Errorf("broker %d is not known to live", broker)
 			}
+			at = address
 			return n.options.Dial(ctx, broker, address)
+		},
+		Moved: func() bool {
+			address, ok := n.options.Address(broker)
+			return ok && address != at
 		},
 	})
 }

@@ -24,6 +24,7 @@ import (
 type Options struct {
 	ClientID       string
 	Dial           func(ctx context.Context) (net.Conn, error)
+	Moved          func() bool   // since the last Dial, so that the connection leads to somebody else; nil: never
 	RequestTimeout time.Duration // for one answer, when the caller's context has no earlier end
 	Clock          clock.Clock
 	MaxResponse    int // bytes; 0: 100 MiB
@@ -97,10 +98,13 @@ func (c *Client) do(ctx context.Context, r kmsg.Request, response kmsg.Response)
 	return nil
 }
 
-// connection returns the connection, a new one if there is none.
+// connection returns the connection, a new one if there is none or the broker has another address by now.
 func (c *Client) connection(ctx context.Context) (net.Conn, error) {
-	if c.conn != nil {
+	if c.conn != nil && (c.options.Moved == nil || !c.options.Moved()) {
 		return c.conn, nil
+	}
+	if c.conn != nil {
+		c.drop()
 	}
 	dialing, cancel := context.WithTimeout(ctx, c.options.RequestTimeout)
 	defer cancel()

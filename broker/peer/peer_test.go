@@ -117,6 +117,35 @@ func TestIdleConnectionMayHaveEnded(t *testing.T) {
 	})
 }
 
+// TestMovedBroker: a broker that registers at another address is asked there, though the old connection lives: another may be at its end.
+// While nobody knows where it is, the connection stays.
+func TestMovedBroker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		address, known := "1", true
+		n := NewNetwork(NetworkOptions{
+			Address:        func(int32) (string, bool) { return address, known },
+			RequestTimeout: time.Hour, Clock: clock.System,
+			Dial: func(_ context.Context, _ int32, address string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				go other(theirs, int32(address[0]-'0'), 9)
+				return ours, nil
+			},
+		})
+		defer n.Close()
+		for i, c := range []struct {
+			address string
+			known   bool
+			want    int32
+		}{{"1", true, 1}, {"1", true, 1}, {"2", true, 2}, {"3", false, 2}, {"3", true, 3}} {
+			address, known = c.address, c.known
+			var response kmsg.MetadataResponse
+			if err := n.Send(t.Context(), 7, "1", metadata(), &response); err != nil || response.ControllerID != c.want {
+				t.Errorf("request %d: %v, %d answers, want %d", i, err, response.ControllerID, c.want)
+			}
+		}
+	})
+}
+
 func TestDoEndsWithItsContextAndWithClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := NewNetwork(NetworkOptions{

@@ -42,8 +42,13 @@ const (
 	retryWithin  = time.Minute
 )
 
+// Patiently are options of a client that gets its answers also while a broker stands still.
+func Patiently() []kgo.Opt {
+	return []kgo.Opt{kgo.RequestTimeoutOverhead(answerWithin), kgo.RetryTimeout(retryWithin)}
+}
+
 func connect(ctx context.Context, c *cli.Connection) (session, error) {
-	raw, err := c.Client(ctx, kgo.RequestTimeoutOverhead(answerWithin), kgo.RetryTimeout(retryWithin))
+	raw, err := c.Client(ctx, Patiently()...)
 	if err != nil {
 		return session{}, err
 	}

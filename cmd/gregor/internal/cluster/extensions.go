@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
@@ -87,7 +88,7 @@ const (
 func (s session) awaitExtensions(ctx context.Context, on bool) error {
 	limit := time.After(heardWithin)
 	for {
-		known, err := Extended(ctx, s.raw)
+		known, _, err := Extended(ctx, s.raw)
 		if err != nil {
 			return err
 		}
@@ -112,7 +113,7 @@ func (s session) awaitExtensions(ctx context.Context, on bool) error {
 
 // showExtensions says for which brokers the setting is on, and whether it can be switched on.
 func (s session) showExtensions(ctx context.Context, w io.Writer) error {
-	known, err := Extended(ctx, s.raw)
+	known, _, err := Extended(ctx, s.raw)
 	if err != nil {
 		return err
 	}
@@ -155,21 +156,33 @@ func does(ids []int32) string {
 	return "do"
 }
 
-// Extended asks every broker of a cluster whether gregor.extensions is in force for it. Those that do not answer are missing.
-func Extended(ctx context.Context, cl *kgo.Client) (map[int32]bool, error) {
+// Extended asks every broker of a cluster whether gregor.extensions is in force for it. silent are those that do not answer.
+func Extended(ctx context.Context, cl *kgo.Client) (known map[int32]bool, silent map[int32]error, err error) {
 	metadata, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	known := map[int32]bool{}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	var asked sync.WaitGroup
+	var mu sync.Mutex
+	known, silent = map[int32]bool{}, map[int32]error{}
 	for _, b := range metadata.Brokers {
-		if answer, err := speaks(ctx, cl.Broker(int(b.NodeID))); err == nil {
+		asked.Go(func() {
+			answer, err := speaks(ctx, cl.Broker(int(b.NodeID)))
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				silent[b.NodeID] = err
+				return
+			}
 			known[b.NodeID] = slices.ContainsFunc(answer.FinalizedFeatures, func(f kmsg.ApiVersionsResponseFinalizedFeature) bool {
 				return f.Name == controller.Extensions
 			})
-		}
+		})
 	}
-	return known, nil
+	asked.Wait()
+	return known, silent, nil
 }
 
 // speaks asks a broker for its versions and features.

@@ -12,6 +12,7 @@ import (
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -54,7 +55,7 @@ and what was printed is committed.
 			if err != nil {
 				return err
 			}
-			return p.run(cmd.Context(), &c, cmd.OutOrStdout())
+			return p.run(cmd.Context(), &c, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	c.AddFlags(cmd)
@@ -134,7 +135,7 @@ func (p *plan) chosen() map[string]map[int32]kgo.Offset {
 // idleEnd is how long nothing may arrive before --follow=false takes it that the rest of a partition is compacted away.
 const idleEnd = 5 * time.Second
 
-func (p *plan) run(ctx context.Context, c *cli.Connection, out io.Writer) error {
+func (p *plan) run(ctx context.Context, c *cli.Connection, out, errOut io.Writer) error {
 	client, err := c.Client(ctx, p.clientOptions()...)
 	if err != nil {
 		return err
@@ -148,7 +149,7 @@ func (p *plan) run(ctx context.Context, c *cli.Connection, out io.Writer) error 
 		return err
 	}
 	w := bufio.NewWriterSize(out, 1<<16)
-	err = p.print(ctx, client, w, end)
+	err = p.print(ctx, source{client, end, errOut}, w)
 	if flushErr := w.Flush(); err == nil {
 		err = flushErr
 	}
@@ -180,16 +181,16 @@ func (p *plan) topicsExist(ctx context.Context, client *kgo.Client) error {
 }
 
 // print writes records until the context ends, the number is reached or, without --follow, the ends are.
-func (p *plan) print(ctx context.Context, client *kgo.Client, w *bufio.Writer, end *ends) error {
+func (p *plan) print(ctx context.Context, s source, w *bufio.Writer) error {
 	var line []byte
-	for printed := 0; !end.reached(); {
-		fetches, err := poll(ctx, client, end)
+	for printed := 0; !s.end.reached(); {
+		fetches, err := s.poll(ctx)
 		if err != nil || fetches == nil {
 			return err
 		}
 		for records := fetches.RecordIter(); !records.Done(); {
 			r := records.Next()
-			end.passed(r)
+			s.end.passed(r)
 			if r.Attrs.IsControl() {
 				continue
 			}
@@ -198,13 +199,13 @@ func (p *plan) print(ctx context.Context, client *kgo.Client, w *bufio.Writer, e
 				return err
 			}
 			if p.group != "" {
-				client.MarkCommitRecords(r)
+				s.client.MarkCommitRecords(r)
 			}
 			if printed++; printed == p.num {
 				return nil
 			}
 		}
-		client.AllowRebalance()
+		s.client.AllowRebalance()
 		if err := w.Flush(); err != nil {
 			return err
 		}
@@ -212,22 +213,55 @@ func (p *plan) print(ctx context.Context, client *kgo.Client, w *bufio.Writer, e
 	return nil
 }
 
+// source is where records come from.
+type source struct {
+	client *kgo.Client
+	end    *ends     // nil: none
+	told   io.Writer // what the client gets over by itself
+}
+
 // poll returns what has arrived; nil when it is over.
-func poll(ctx context.Context, client *kgo.Client, end *ends) (kgo.Fetches, error) {
+func (s source) poll(ctx context.Context) (kgo.Fetches, error) {
 	wait, cancel := ctx, context.CancelFunc(func() {})
-	if end != nil {
+	if s.end != nil {
 		wait, cancel = context.WithTimeout(ctx, idleEnd)
 	}
 	defer cancel()
-	fetches := client.PollFetches(wait)
+	fetches := s.client.PollFetches(wait)
 	if ctx.Err() != nil || fetches.IsClientClosed() {
 		return nil, nil
 	}
 	for _, e := range fetches.Errors() {
-		if errors.Is(e.Err, context.DeadlineExceeded) {
+		switch text := passing(e.Err); {
+		case errors.Is(e.Err, context.DeadlineExceeded):
 			return nil, nil
+		case text != "":
+			fmt.Fprintln(s.told, "gregor: "+text)
+		case e.Topic == "":
+			return nil, cli.Explain(e.Err, "")
+		default:
+			return nil, fmt.Errorf("%s-%d: %w", e.Topic, e.Partition, cli.Explain(e.Err, ""))
 		}
-		return nil, fmt.Errorf("%s-%d: %w", e.Topic, e.Partition, cli.Explain(e.Err, ""))
 	}
 	return fetches, nil
+}
+
+// passing says in words what the client tells of and goes on after, "" for an error that ends the command: a group is joined again,
+// and where records were lost reading goes on behind them.
+func passing(err error) string {
+	var lost *kgo.ErrDataLoss
+	var group *kgo.ErrGroupSession
+	var answer *kerr.Error
+	switch {
+	case errors.As(err, &lost):
+		return fmt.Sprintf("%s-%d: records were lost, by an unclean election or deletion: it goes on from offset %d instead of %d",
+			lost.Topic, lost.Partition, lost.ResetTo, lost.ConsumedTo)
+	case errors.As(err, &group) && errors.As(err, &answer) && !answer.Retriable:
+		return ""
+	case errors.As(err, &group) && answer != nil:
+		return "out of the group for now: " + cli.Explain(answer, "").Error()
+	case errors.As(err, &group):
+		return "out of the group for now: its coordinator does not answer"
+	}
+	return ""
 }

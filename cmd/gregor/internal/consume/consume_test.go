@@ -1,11 +1,13 @@
 package consume
 
 import (
+	"io"
 	"testing"
 	"time"
 
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -135,5 +137,24 @@ func TestEnds(t *testing.T) {
 	follow.passed(&kgo.Record{})
 	if follow.reached() {
 		t.Error("following never ends")
+	}
+}
+
+// TestPassing: what the client gets over by itself does not end the command.
+func TestPassing(t *testing.T) {
+	for want, err := range map[string]error{
+		"": kerr.TopicAuthorizationFailed,
+		"out of the group for now: its coordinator does not answer":                       &kgo.ErrGroupSession{Err: io.EOF},
+		"out of the group for now: NOT_COORDINATOR: This is not the correct coordinator.": &kgo.ErrGroupSession{Err: kerr.NotCoordinator},
+		"t-2: records were lost, by an unclean election or deletion: it goes on from offset 5 instead of 9": &kgo.ErrDataLoss{
+			Topic: "t", Partition: 2, ConsumedTo: 9, ResetTo: 5,
+		},
+	} {
+		if got := passing(err); got != want {
+			t.Errorf("%v: %q", err, got)
+		}
+	}
+	if got := passing(&kgo.ErrGroupSession{Err: kerr.GroupAuthorizationFailed}); got != "" {
+		t.Errorf("it goes on although it may not: %q", got)
 	}
 }

@@ -64,13 +64,29 @@ func connect(ctx context.Context, servers []string) []finding {
 		about := fmt.Sprintf("broker %d, which clients are told is at %s", b.NodeID, address)
 		p := probe(ctx, address)
 		f := p.judge(about)
-		if f.wrong != "" {
+		if p.lookup != nil || p.dial != nil {
 			f.todo = "Clients go to this address after the first answer. If it is not theirs to reach (another network, a container, a port that is " +
 				"mapped), set advertised.listeners of that broker to one that is."
 		}
 		findings = append(findings, f)
 	}
-	return append(findings, judgeController(cluster))
+	return append(append(findings, judgeAddresses(cluster)...), judgeController(cluster))
+}
+
+// judgeAddresses finds addresses that several brokers hand out: at most one of them is there.
+func judgeAddresses(cluster *kmsg.MetadataResponse) (findings []finding) {
+	first := map[string]int32{}
+	for _, b := range cluster.Brokers {
+		address := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+		if other, taken := first[address]; taken {
+			findings = append(findings, finding{about: "address " + address,
+				wrong: fmt.Sprintf("clients are told that brokers %d and %d are both there", other, b.NodeID),
+				todo:  "Requests for one of them arrive at the other. Give each its own advertised.listeners."})
+			continue
+		}
+		first[address] = b.NodeID
+	}
+	return findings
 }
 
 func judgeController(cluster *kmsg.MetadataResponse) finding {
@@ -175,6 +191,9 @@ func (p *probed) judge(about string) finding {
 		f.wrong = "no connection: " + p.dial.Error()
 	case p.versions != nil:
 		f.wrong, f.todo = judgeSilence(p.versions)
+	case isTimeout(p.metadata):
+		f.wrong = "it answers, but does not say who is in the cluster"
+		f.todo = "It starts, and waits for the controller, which may not reach it at the address that it advertises: its log says what it waits for."
 	case p.metadata != nil:
 		f.wrong = "it answers, but not who is in the cluster: " + p.metadata.Error()
 	default:

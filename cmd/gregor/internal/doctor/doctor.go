@@ -47,8 +47,9 @@ func Command() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say in words why a connection, a partition or a group does not work",
 		Long: `Look at a broker or cluster (gregor or any Apache Kafka) and say in words what is wrong with it. The exit code is 1 if
-something is.`,
-		Example: `  gregor doctor connect -b broker:9092
+something is. Alone it looks at the way to the brokers, at the brokers, and at all partitions and groups; the commands look closer.`,
+		Example: `  gregor doctor
+  gregor doctor connect -b broker:9092
   gregor doctor cluster
   gregor doctor partition orders
   gregor doctor group billing`,
@@ -56,5 +57,11 @@ something is.`,
 	var c cli.Connection
 	c.AddFlags(cmd)
 	cmd.AddCommand(connectCommand(&c), clusterCommand(&c), partitionCommand(&c), groupCommand(&c))
-	return cli.Group(cmd)
+	return cli.GroupOr(cmd, func(cmd *cobra.Command) error {
+		findings, err := examine(cmd.Context(), &c)
+		if err != nil {
+			return err
+		}
+		return report(cmd.OutOrStdout(), findings)
+	})
 }

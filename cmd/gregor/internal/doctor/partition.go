@@ -8,36 +8,37 @@ import (
 	"strings"
 
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/cluster"
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 func partitionCommand(c *cli.Connection) *cobra.Command {
 	return &cobra.Command{
-		Use:               "partition TOPIC [PARTITION]",
-		Short:             "Say why partitions have no leader or too few in-sync replicas",
-		Example:           `  gregor doctor partition orders`,
+		Use:   "partition TOPIC[:PARTITIONS] [PARTITION]",
+		Short: "Say why partitions have no leader or too few in-sync replicas",
+		Example: `  gregor doctor partition orders
+  gregor doctor partition orders:0,3-5`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: c.CompleteTopics(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			only := int32(-1)
-			if len(args) == 2 {
-				n, err := strconv.ParseInt(args[1], 10, 32)
-				if err != nil || n < 0 {
-					return cli.Usagef("%q is no number of a partition", args[1])
-				}
-				only = int32(n)
+			chosen, err := cli.ParseSelection([]string{strings.Join(args, ":")})
+			if err != nil {
+				return cli.Usage(err)
 			}
-			admin, err := c.Admin(cmd.Context())
+			admin, err := c.Admin(cmd.Context(), cluster.Patiently()...)
 			if err != nil {
 				return err
 			}
 			defer admin.Close()
-			t, err := lookAtTopic(cmd.Context(), admin, args[0])
-			if err != nil {
-				return err
+			for topic, partitions := range chosen { // one
+				t, err := lookAtTopic(cmd.Context(), admin, topic)
+				if err != nil {
+					return err
+				}
+				return report(cmd.OutOrStdout(), t.judge(partitions))
 			}
-			return report(cmd.OutOrStdout(), t.judge(only))
+			return nil
 		},
 	}
 }
@@ -65,7 +66,9 @@ func lookAtTopic(ctx context.Context, admin *kadm.Client, topic string) (*topicS
 	}
 	set := kadm.TopicsSet{}
 	set.Add(topic, t.detail.Partitions.Numbers()...)
-	t.dirs, _ = admin.DescribeAllLogDirs(ctx, set) // what cannot be had is judged without
+	quick, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	t.dirs, _ = admin.DescribeAllLogDirs(quick, set) // what cannot be had is judged without
 	if configs, err := admin.DescribeTopicConfigs(ctx, topic); err == nil && len(configs) == 1 {
 		for _, c := range configs[0].Configs {
 			if n, err := strconv.Atoi(c.MaybeValue()); err == nil && c.Key == "min.insync.replicas" {
@@ -81,16 +84,18 @@ func lookAtTopic(ctx context.Context, admin *kadm.Client, topic string) (*topicS
 	return t, nil
 }
 
-// judge says of each partition, or of only one, what keeps it from being whole.
-func (t *topicState) judge(only int32) []finding {
-	var findings []finding
-	for _, p := range t.detail.Partitions.Sorted() {
-		if only < 0 || only == p.Partition {
-			findings = append(findings, t.judgePartition(p))
-		}
+// judge says of each partition, or of some, what keeps it from being whole.
+func (t *topicState) judge(some []int32) []finding {
+	if len(some) == 0 {
+		some = t.detail.Partitions.Numbers()
 	}
-	if len(findings) == 0 {
-		findings = append(findings, finding{about: fmt.Sprintf("%s-%d", t.detail.Topic, only), wrong: "the topic has no such partition"})
+	var findings []finding
+	for _, n := range some {
+		if p, ok := t.detail.Partitions[n]; ok {
+			findings = append(findings, t.judgePartition(p))
+		} else {
+			findings = append(findings, finding{about: fmt.Sprintf("%s-%d", t.detail.Topic, n), wrong: "the topic has no such partition"})
+		}
 	}
 	return findings
 }
@@ -105,8 +110,19 @@ func (t *topicState) judgePartition(p kadm.PartitionDetail) finding {
 	}
 	switch {
 	case p.Leader < 0:
-		f.wrong = fmt.Sprintf("it has no leader: none of the replicas that were in sync (%v) can lead. %s", p.ISR, strings.Join(reasons, "; "))
-		f.todo = "Start one of those brokers again; or accept to lose records: an unclean election (kafka-leader-election --election-type unclean)."
+		var gone []string
+		for _, r := range p.ISR {
+			gone = append(gone, t.whyOutOfSync(p.Partition, r))
+		}
+		f.wrong = "it has no leader: of the replicas that were in sync, " + strings.Join(append(gone, reasons...), "; ")
+		f.todo = "Start that broker again: nobody else has all that was acknowledged."
+		if len(p.ISR) > 1 {
+			f.todo = "Start one of those brokers again: nobody else has all that was acknowledged."
+		}
+		if slices.ContainsFunc(p.Replicas, func(r int32) bool { return t.alive[r] && !slices.Contains(p.ISR, r) }) {
+			f.todo += fmt.Sprintf(" If they are lost for good, gregor cluster elect --unclean %s:%d lets another lead, without the records that it does not have.",
+				t.detail.Topic, p.Partition)
+		}
 	case len(reasons) > 0:
 		f.wrong = fmt.Sprintf("%d of %s in sync: %s", len(p.ISR), cli.Count(len(p.Replicas), "replica"), strings.Join(reasons, "; "))
 		if len(p.ISR) < t.minISR {
@@ -126,8 +142,12 @@ func (t *topicState) whyOutOfSync(partition, broker int32) string {
 	if !t.alive[broker] {
 		return fmt.Sprintf("broker %d does not run, or has lost its session with ZooKeeper", broker)
 	}
+	dirs, told := t.dirs[broker]
+	if !told {
+		return fmt.Sprintf("broker %d is registered and does not answer (gregor doctor connect)", broker)
+	}
 	var failed []string
-	for _, dir := range t.dirs[broker] {
+	for _, dir := range dirs {
 		if dir.Err != nil {
 			failed = append(failed, dir.Dir)
 			continue

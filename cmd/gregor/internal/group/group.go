@@ -3,6 +3,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -51,14 +52,14 @@ func listCommand(c *cli.Connection) *cobra.Command {
 			}
 			defer admin.Close()
 			groups, err := admin.ListGroups(cmd.Context(), states...)
-			if err != nil {
+			if err != nil && len(groups) == 0 {
 				return err
 			}
-			rows := [][]string{{"GROUP", "STATE", "PROTOCOL", "COORDINATOR"}}
+			rows := [][]string{{"GROUP", "STATE", "TYPE", "PROTOCOL", "COORDINATOR"}}
 			for _, g := range groups.Sorted() {
-				rows = append(rows, []string{g.Group, dash(g.State), dash(g.ProtocolType), strconv.Itoa(int(g.Coordinator))})
+				rows = append(rows, []string{g.Group, dash(g.State), dash(g.GroupType), dash(g.ProtocolType), strconv.Itoa(int(g.Coordinator))})
 			}
-			return cli.Table(cmd.OutOrStdout(), rows)
+			return errors.Join(cli.Table(cmd.OutOrStdout(), rows), cli.Explain(err, "")) // of brokers that do not answer
 		},
 	}
 	cmd.Flags().StringSliceVarP(&states, "state", "s", nil, "only groups in these `states`: "+strings.Join(groupStates, ", "))
@@ -86,7 +87,7 @@ func describeCommand(c *cli.Connection) *cobra.Command {
 				return err
 			}
 			defer admin.Close()
-			described, err := lags(cmd.Context(), admin, groups)
+			described, err := Describe(cmd.Context(), admin, groups)
 			if err != nil {
 				return err
 			}

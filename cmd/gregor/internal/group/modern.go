@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// lags describes groups of both protocols. The API for classic groups does not know those of the consumer protocol (KIP-848).
-func lags(ctx context.Context, admin *kadm.Client, groups []string) (kadm.DescribedGroupLags, error) {
+// Describe tells members, offsets and lag. It describes groups of both protocols. The API for classic groups does not know those of the consumer protocol (KIP-848).
+func Describe(ctx context.Context, admin *kadm.Client, groups []string) (kadm.DescribedGroupLags, error) {
 	all, err := cli.AskCoordinator(ctx, func(ctx context.Context) (kadm.DescribedGroupLags, error) { return admin.Lag(ctx, groups...) })
 	if err != nil {
 		return nil, err
