@@ -127,6 +127,28 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// TestPushedMetrics: what clients push is on the same page, with who pushed it.
+func TestPushedMetrics(t *testing.T) {
+	b, _ := start(t, t.TempDir(), "gregor.http.listener=127.0.0.1:0")
+	admin := client(t, b)
+	defer admin.Close()
+	subscribe(t, admin, map[string]string{"metrics": "org.apache.kafka.producer.", "interval.ms": "100", "match": "client_id=app"})
+	pushes := client(t, b, kgo.ClientID("app"), kgo.SoftwareNameAndVersion("a-client", "1.2"))
+	defer pushes.Close()
+	createTopic(t, admin, "t", 1, nil)
+	shown := regexp.MustCompile(`(?m)^kafka_client_producer_\w+\{client_id="app",client_instance_id="[^"]{22}",client_software_name="a-client",client_software_version="1\.2"`)
+	for n := 0; ; n++ {
+		produce(t, pushes, "t", n, n+1)
+		status, text := get(t, b, "/metrics")
+		if status != http.StatusOK {
+			t.Fatalf("status %d: %s", status, text)
+		}
+		if shown.MatchString(text) {
+			return
+		}
+	}
+}
+
 // TestHealth: alive from the first moment on, ready while the broker serves.
 func TestHealth(t *testing.T) {
 	b, stop := start(t, t.TempDir(), "gregor.http.listener=127.0.0.1:0")

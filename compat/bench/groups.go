@@ -289,13 +289,14 @@ func (j *joiner) join() error {
 	return nil
 }
 
-// manyGroups makes 10,000 groups of one member with a committed offset, takes the memory, and the time until all are served
-// again after a restart.
+// manyGroups makes 10,000 groups of one member with a committed offset (ten times as many with -scale 10), takes the memory, and the time
+// until all are served again after a restart.
 func manyGroups(b *bench, t *server) (sample, error) {
 	if err := coordinated(t, 1); err != nil {
 		return nil, err
 	}
-	const groups, conns = 10_000, 16
+	const conns = 16
+	groups := max(conns, int(10_000*b.settings.scale))
 	m := startMeter(t)
 	errs := make([]error, conns)
 	var wg sync.WaitGroup

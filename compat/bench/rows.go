@@ -124,9 +124,13 @@ func (b *bench) stopAll() {
 // tries is how often a run may be repeated because others used the machine.
 const tries = 4
 
-// measureRow runs a row once against a server, again when the machine was not quiet, and keeps the result.
-func (b *bench) measureRow(r row, t *server, keep bool) error {
+// measureRow runs a row once against the server that next gives, again when the machine was not quiet, and keeps the result.
+func (b *bench) measureRow(r row, next func() (*server, error), keep bool) error {
 	for try := 1; ; try++ {
+		t, err := next()
+		if err != nil {
+			return err
+		}
 		syscall.Sync() // what earlier runs left to write
 		profile := b.profile(r, t, keep)
 		got, err := r.measure(b, t)
@@ -158,19 +162,35 @@ func (b *bench) measureRow(r row, t *server, keep bool) error {
 func measureFresh(b *bench, rows []row) error {
 	for _, r := range rows {
 		for _, name := range order(b.settings.runs, b.settings.brokers...) {
-			t, err := b.make(name, b.dir)
-			if err == nil {
-				err = b.measureRow(r, t, true)
-			}
-			if t != nil {
-				t.kill()
-			}
-			if err := errors.Join(err, os.RemoveAll(b.dir)); err != nil {
+			if err := b.measureAnew(r, name); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// measureAnew measures a row on a broker without data, each time that it has to be repeated too.
+func (b *bench) measureAnew(r row, name string) error {
+	var t *server
+	end := func() error {
+		if t != nil {
+			t.kill()
+		}
+		return os.RemoveAll(b.dir)
+	}
+	err := b.measureRow(r, func() (s *server, err error) {
+		if err = end(); err == nil {
+			t, err = b.make(name, b.dir)
+		}
+		return t, err
+	}, true)
+	return errors.Join(err, end())
+}
+
+// same gives one server again and again.
+func same(t *server) func() (*server, error) {
+	return func() (*server, error) { return t, nil }
 }
 
 // measureWarm measures rows on one broker of each kind, after a whole unmeasured pass. Who is not measured is frozen.
@@ -186,7 +206,7 @@ func measureWarm(b *bench, rows []row) error {
 		for range b.settings.passes {
 			for _, r := range rows {
 				fmt.Fprintf(os.Stderr, "%-28s %-7s unmeasured\n", r.name, name)
-				if err := b.measureRow(r, t, false); err != nil {
+				if err := b.measureRow(r, same(t), false); err != nil {
 					return err
 				}
 			}
@@ -208,7 +228,7 @@ func measureWarm(b *bench, rows []row) error {
 			if err := t.thaw(); err != nil {
 				return err
 			}
-			if err := b.measureRow(r, t, true); err != nil {
+			if err := b.measureRow(r, same(t), true); err != nil {
 				return err
 			}
 			if err := t.freeze(); err != nil {
