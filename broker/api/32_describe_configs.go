@@ -21,6 +21,33 @@ var describeConfigs = Entry{
 
 func serveDescribeConfigs(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.DescribeConfigsRequest)
+	topics := s.topicsNamed(r.Resources)
+	if len(topics) == 0 {
+		s.replyDescribed(c, r)
+		return
+	}
+	// What a topic was created with, a broker without a replica of it has not read.
+	s.Controller.LearnTopics(topics, func() { s.Pool(func() { s.replyDescribed(c, r) }) })
+}
+
+// topicsNamed are the topics among the resources that another broker's controller may have created.
+func (s *Services) topicsNamed(resources []kmsg.DescribeConfigsRequestResource) (topics []kmsg.LeaderAndISRRequestTopicState) {
+	if s.Embedded {
+		return nil
+	}
+	image := s.Metadata.Image()
+	for _, r := range resources {
+		if r.ResourceType != kmsg.ConfigResourceTypeTopic {
+			continue
+		}
+		if t := image.Topic(r.ResourceName); t != nil {
+			topics = append(topics, kmsg.LeaderAndISRRequestTopicState{Topic: r.ResourceName, TopicID: t.ID})
+		}
+	}
+	return topics
+}
+
+func (s *Services) replyDescribed(c *Call, r *kmsg.DescribeConfigsRequest) {
 	response := kmsg.NewPtrDescribeConfigsResponse()
 	for _, asked := range r.Resources {
 		answer := kmsg.NewDescribeConfigsResponseResource()

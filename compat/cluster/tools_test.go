@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gregor-broker/gregor/compat/harness"
 )
@@ -207,6 +208,16 @@ func TestConfigs(t *testing.T) {
 	}
 	configs(append(of, "--alter", "--delete-config", "retention.ms")...)
 	onEach(`^Dynamic configs for topic `+topic+` are:\n  min\.insync\.replicas=3 [^\n]*\n$`, of...)
+
+	// What a topic was created with every broker tells, also those without a replica of it, whom nobody told.
+	elsewhere := name("elsewhere")
+	createAt(t, c, tools, elsewhere, "2", "retention.ms=2345678")
+	client := c.Client(t)
+	for id := 1; id <= 3; id++ {
+		if got := describedAt(t, client, id, kmsg.ConfigResourceTypeTopic, elsewhere, "retention.ms"); got != "2345678" {
+			t.Errorf("broker %d says retention.ms=%s", id, got)
+		}
+	}
 
 	all := []string{"--entity-type", "brokers", "--entity-default"}
 	configs(append(all, "--alter", "--add-config", "log.retention.ms=7654321")...)
