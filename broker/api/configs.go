@@ -24,6 +24,7 @@ var (
 	errNoSuchTopic   = errcode.New(kerr.UnknownTopicOrPartition, "the topic does not exist")
 	errDefaultTopic  = errcode.New(kerr.InvalidRequest, "Default topic resources are not allowed.")
 	errOtherResource = errcode.New(kerr.InvalidRequest, "this broker has no configuration of this type of resource")
+	errOnlyExtended  = errcode.New(kerr.InvalidRequest, "On ZooKeeper groups and client metrics have configurations with gregor.extensions only.")
 	errResourceTwice = errcode.New(kerr.InvalidRequest, "the resource is named more than once")
 )
 
@@ -125,7 +126,7 @@ func (s *Services) brokerEntity(name string) (string, error) {
 func (s *Services) subscriptionNamed(name string) error {
 	switch {
 	case !s.newConfigs():
-		return errOtherResource
+		return errOnlyExtended
 	case name == "":
 		return errcode.New(kerr.InvalidRequest, "Subscription name can't be empty")
 	}
@@ -151,7 +152,7 @@ func (s *Services) newConfigs() bool { return s.Embedded || s.extended() }
 func (s *Services) checkGroup(name string) error {
 	switch {
 	case !s.newConfigs():
-		return errOtherResource
+		return errOnlyExtended
 	case name == "":
 		return errcode.New(kerr.InvalidRequest, "Default group resources are not allowed.")
 	}

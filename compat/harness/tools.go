@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -317,4 +319,29 @@ func (r *Tools) RunAlone(t testing.TB, tool string, args ...string) Output {
 		t.Fatalf("%s %v of Kafka %s ended with %d:\n%s", tool, args, r.Version, out.Code, out)
 	}
 	return out
+}
+
+// RunUntil runs a tool that does not end by itself, in a JVM of its own, until what it prints matches, and returns that.
+func (r *Tools) RunUntil(t testing.TB, pattern, tool string, args ...string) Output {
+	t.Helper()
+	class, err := mainClass(r.Version, tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := append(javaArgs(r.Version, "WARN", 256), class)
+	p, err := startProcess(filepath.Join(t.TempDir(), tool+".log"), nil, Java(), append(command, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.kill()
+	until := regexp.MustCompile(`(?m)` + pattern)
+	if err := poll(toolLimit, func() error {
+		if ended := p.ended(); !until.Match(p.log()) && !ended {
+			return fmt.Errorf("%s %v prints nothing that matches %q:\n%s", tool, args, pattern, tail(p.log(), 4000))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return Output{Stdout: string(p.log())}
 }

@@ -1,8 +1,10 @@
 package tools
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,28 +14,18 @@ import (
 	"github.com/gregor-broker/gregor/compat/harness"
 )
 
-// records counts those of a topic.
-func records(t *testing.T, b *harness.Broker, topic string) (n int64) {
-	t.Helper()
-	ends, err := kadm.NewClient(harness.Client(t, b)).ListEndOffsets(harness.Context(t, time.Minute), topic)
-	if err == nil {
-		err = ends.Error()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	ends.Each(func(o kadm.ListedOffset) { n += o.Offset })
-	return n
-}
-
-// TestFormatters: Kafka's own formatters read the records of groups and transactions that the broker wrote.
+// TestFormatters: Kafka's own formatters, and kafka-dump-log, read the records of groups and transactions that the broker wrote.
 func TestFormatters(t *testing.T) {
 	harness.Need(t, "java")
-	b := harness.Start(t, harness.Options{Props: map[string]string{"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}})
+	t.Run("alone", func(t *testing.T) { formatters(t, started(t, harness.Options{})) })
+	t.Run("cluster", func(t *testing.T) { formatters(t, clustered(t)) })
+}
+
+func formatters(t *testing.T, p *place) {
 	ctx := harness.Context(t, 2*time.Minute)
-	const topic, id = "formatted", "formatted-txn"
-	harness.CreateTopic(t, b, topic, 1)
-	tx := harness.Client(t, b, kgo.TransactionalID(id), kgo.DefaultProduceTopic(topic))
+	topic, id := name("formatted"), name("formatted-txn")
+	p.createTopic(t, topic, 1)
+	tx := p.client(t, kgo.TransactionalID(id), kgo.DefaultProduceTopic(topic))
 	if err := tx.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
@@ -44,41 +36,68 @@ func TestFormatters(t *testing.T) {
 		t.Fatal(err)
 	}
 	consume := func(group string, options ...kgo.Opt) {
-		member := harness.Client(t, b, append(options, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+		member := p.client(t, append(options, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.ClientID("formatter"))...)
-		if err := member.PollFetches(ctx).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := member.CommitUncommittedOffsets(ctx); err != nil {
-			t.Fatal(err)
-		}
+		harness.ReadAndCommit(t, member, 1)
 		member.Close()
 	}
-	format := func(version, topic, formatter string) harness.Output {
-		return harness.JavaTools(t, version).Run(t, "kafka-console-consumer", "--bootstrap-server", b.Addr, "--topic", topic, "--partition", "0",
-			"--offset", "earliest", "--timeout-ms", "60000", "--max-messages", fmt.Sprint(records(t, b, topic)),
+	format := func(version, internal, key, formatter string) harness.Output {
+		partition, end := p.keptIn(t, internal, key)
+		return harness.JavaTools(t, version).Run(t, "kafka-console-consumer", "--bootstrap-server", p.Addr, "--topic", internal,
+			"--partition", fmt.Sprint(partition), "--offset", "earliest", "--timeout-ms", "60000", "--max-messages", fmt.Sprint(end),
 			"--formatter", "org.apache.kafka.tools.consumer."+formatter)
 	}
 	committed := func(group string) string {
 		return `"group":"` + group + `","topic":"` + topic + `","partition":0\}.*"offset":1\D`
 	}
-	consume("classic")
+	classic, modern := name("classic"), name("modern")
+	consume(classic)
+	partition, _ := p.keptIn(t, "__transaction_state", id)
+	dir := p.partitionDir(t, "__transaction_state", partition)
 	for _, version := range []string{harness.V39, harness.V44} {
-		wantMatch(t, format(version, "__consumer_offsets", "OffsetsMessageFormatter"), committed("classic"))
-		wantMatch(t, format(version, "__consumer_offsets", "GroupMetadataMessageFormatter"),
-			`"group":"classic"\}.*"protocolType":"consumer","generation":1,.*"clientId":"formatter","clientHost":"/127\.0\.0\.1"`)
-		wantMatch(t, format(version, "__transaction_state", "TransactionLogMessageFormatter"),
+		wantMatch(t, format(version, "__consumer_offsets", classic, "OffsetsMessageFormatter"), committed(classic))
+		wantMatch(t, format(version, "__consumer_offsets", classic, "GroupMetadataMessageFormatter"),
+			`"group":"`+classic+`"\}.*"protocolType":"consumer","generation":1,.*"clientId":"formatter","clientHost":"/127\.0\.0\.1"`)
+		wantMatch(t, format(version, "__transaction_state", id, "TransactionLogMessageFormatter"),
 			`"transactionalId":"`+id+`"\}.*"transactionTimeoutMs":\d+,"transactionStatus":("CompleteCommit"|4),`, `"partitionIds":\[0\]`)
+		dump := harness.JavaTools(t, version).Run(t, "kafka-dump-log", "--transaction-log-decoder", "--files", filepath.Join(dir, "00000000000000000000.log"))
+		wantMatch(t, dump, `key: transaction_metadata.*`+id+`|"transactionalId":"`+id+`"`)
 	}
-	for _, version := range []string{harness.V39, harness.V44} {
-		log := filepath.Join(b.PartitionDir(t, "__transaction_state", 0), "00000000000000000000.log")
-		wantMatch(t, harness.JavaTools(t, version).Run(t, "kafka-dump-log", "--transaction-log-decoder", "--files", log), `key: transaction_metadata.*`+id+`|"transactionalId":"`+id+`"`)
-	}
-	if b.Kind == harness.Kafka39 { // in ZooKeeper mode it has no groups of the consumer protocol
+	if p.onZooKeeper() { // where it has no groups of the consumer protocol
 		return
 	}
 	// 3.9's formatters take the records of these groups for something else, and fail, on Kafka's too.
-	consume("modern", kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
-	wantMatch(t, format(harness.V44, "__consumer_offsets", "OffsetsMessageFormatter"), committed("modern"))
-	wantMatch(t, format(harness.V44, "__consumer_offsets", "GroupMetadataMessageFormatter"), `"group":"classic"\}`) // it leaves the others out
+	consume(modern, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+	wantMatch(t, format(harness.V44, "__consumer_offsets", modern, "OffsetsMessageFormatter"), committed(modern))
+	// This one leaves the others out.
+	wantMatch(t, format(harness.V44, "__consumer_offsets", classic, "GroupMetadataMessageFormatter"), `"group":"`+classic+`"\}`)
+}
+
+// keptIn is the partition of an internal topic that holds a group or a transactional id, and its end.
+func (p *place) keptIn(t testing.TB, internal, key string) (partition int, end int64) {
+	t.Helper()
+	ends, err := kadm.NewClient(p.client(t)).ListEndOffsets(harness.Context(t, time.Minute), internal)
+	if err = errors.Join(err, ends.Error()); err != nil {
+		t.Fatal(err)
+	}
+	hash := int32(0) // Java's
+	for _, c := range []byte(key) {
+		hash = 31*hash + int32(c)
+	}
+	partition = int(max(hash, -hash)) % len(ends[internal])
+	return partition, ends[internal][int32(partition)].Offset
+}
+
+// segments are the logs of a topic that hold anything, of all brokers.
+func (p *place) segments(t *testing.T, topic string) string {
+	t.Helper()
+	var logs []string
+	for _, b := range p.brokers {
+		found, err := filepath.Glob(filepath.Join(b.DataDir(), topic+"-*", "*.log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs = append(logs, nonEmpty(found)...)
+	}
+	return strings.Join(logs, ",")
 }

@@ -91,8 +91,10 @@ both ranges, on ZooKeeper exactly those of 3.9, and with gregor.extensions ([ope
 const compatibilityTools = `
 ## Kafka's tools
 
-What the command-line tools of Apache Kafka do with a broker that runs alone. "Works" is tested with the tools themselves;
-"later" and "never" say in words, and with a test too, that the broker does not support it. Tools that work on KRaft's
+What the command-line tools of Apache Kafka, of both versions, do with a broker that runs alone, and with a cluster of three on
+ZooKeeper. "Works" is tested with the tools themselves, by what they print: the tests are those of ` + "`compat/tools`" + `, and where it says so
+of ` + "`compat/cluster` and `compat/txn`" + `. "Refused" and "later" are tested too, by the words in quotes, one of which the tool prints; what is refused
+on ZooKeeper Kafka 3.9 refuses there as well, for the tools of 4.4 likewise. Tools that work on KRaft's
 files, on ZooKeeper or on Java processes (kafka-storage, kafka-metadata-shell, zookeeper-shell, zookeeper-security-migration,
 kafka-jmx, trogdor, the scripts that start and stop servers) have nothing to do with this broker; Connect, MirrorMaker and Streams
 are clients as others are. The option --bootstrap-controller, where a tool has it, needs KRaft controllers. Every other tool of both
