@@ -152,7 +152,7 @@ func TestTransactions(t *testing.T) {
 	if out := gregor(t, b, "", "txn", "list", "--longer-than", "1h"); strings.Contains(out, "pay-1") {
 		t.Errorf("open for an hour:\n%s", out)
 	}
-	if out := run(t, b, "", "txn", "list", "--state", "Open"); out.Code != 2 || !strings.Contains(out.String(), "no such state") {
+	if out := run(t, b, "", "txn", "list", "--state", "Open"); out.Code != 2 || !strings.Contains(out.String(), "want Empty, Ongoing") {
 		t.Errorf("a state that does not exist ended with %d:\n%s", out.Code, out)
 	}
 	wantMatch(t, gregor(t, b, "", "txn", "describe", "pay-1"), `^state\s+Ongoing$`, `^payments\s+0$`)

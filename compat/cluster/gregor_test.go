@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,35 @@ func createAt(t testing.TB, c *harness.Cluster, tools *tools, topic, assignment 
 	}
 	tools.run(t, "kafka-topics", args...)
 	c.AwaitInSync(t, limit, topic)
+}
+
+// TestDoctor: a broker that has gone and a ZooKeeper that does not answer are told of in words.
+func TestDoctor(t *testing.T) {
+	c, _ := shared(t)
+	topic := name("doctored")
+	c.CreateTopic(t, topic, 2, 3)
+	says := func(code int, patterns ...string) {
+		t.Helper()
+		harness.Eventually(t, limit, func() error {
+			out := gregor(t, c, "", "doctor")
+			for _, p := range patterns {
+				if out.Code != code || !regexp.MustCompile(`(?m)`+p).MatchString(out.Stdout) {
+					return fmt.Errorf("ended with %d, and %q is not in:\n%s", out.Code, p, out)
+				}
+			}
+			return nil
+		})
+	}
+	says(0, `^ok    partitions: all \d+ have a leader and their replicas in sync$`, `^ok    groups: none of \d+ rebalances$`)
+	c.Pause(3)
+	says(1, `^WRONG broker 3: it is not in the cluster, and \d+ partitions have replicas on it$`, `2 of 3 replicas in sync: broker 3 does not run`)
+	c.Resume(3)
+	c.AwaitInSync(t, limit)
+	c.ZooKeeper.Pause()
+	says(1, `^WRONG broker 2: it serves clients, but ZooKeeper does not answer it`)
+	c.ZooKeeper.Resume()
+	c.AwaitInSync(t, limit)
+	says(0, `^ok    partitions: all \d+ have`)
 }
 
 // TestClusterDescribe: brokers, what they lead, the controller, and what is not well once a broker has gone.

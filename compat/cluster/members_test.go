@@ -39,6 +39,19 @@ func TestDuplicateID(t *testing.T) {
 	c.AwaitInSync(t, limit)
 }
 
+// TestSameAddress: a broker that would tell clients another one's address does not start.
+func TestSameAddress(t *testing.T) {
+	c, _ := shared(t)
+	_, code, err := harness.TryStart(t, extra(t, c, map[string]string{"broker.id": "7", "advertised.listeners": "PLAINTEXT://" + c.Broker(2).Addr}))
+	if err == nil || code == 0 {
+		t.Fatalf("it starts, or ends with %d: %v", code, err)
+	}
+	if want := "Configured end points " + c.Broker(2).Addr + " in advertised listeners are already registered by broker 2"; !strings.Contains(err.Error(), want) {
+		t.Errorf("it does not say %q: %v", want, err)
+	}
+	c.AwaitInSync(t, limit)
+}
+
 // TestWrongIdentity: data of another cluster, or of another broker, stops the start in words, and nothing is changed.
 func TestWrongIdentity(t *testing.T) {
 	c, _ := shared(t)

@@ -11,7 +11,7 @@ import (
 )
 
 // mostPartitions is how many partitions that are not well are told of one by one.
-const mostPartitions = 10
+const mostPartitions = 3
 
 // examine looks at everything: the way to the brokers, the brokers, all partitions, all groups.
 func examine(ctx context.Context, c *cli.Connection) ([]finding, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cluster"
@@ -13,14 +14,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func clusterCommand(c *cli.Connection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cluster",
 		Short: "Say which broker does not fit into its cluster, or is missing in it",
-		Long: `Ask every broker what it speaks, and say which one does not answer, which one has replicas and is away, and which one cannot read
-what the others store: one that does not know gregor.extensions in a cluster where that is on.`,
+		Long: `Ask every broker what it speaks, and say which one does not answer, has lost ZooKeeper, or has replicas and is away, and which
+one cannot read what the others store: one that does not know gregor.extensions in a cluster where that is on.`,
 		Example:           `  gregor doctor cluster`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -44,6 +46,7 @@ type clusterState struct {
 	extended map[int32]bool  // of those that answer: whether they go by gregor.extensions
 	silent   map[int32]error // registered, and do not answer
 	away     map[int32]int   // not registered: how many partitions have replicas there
+	cutOff   map[int32]bool  // of those that answer: they cannot ask what keeps the cluster's metadata
 }
 
 func lookAtCluster(ctx context.Context, cl *kgo.Client) (*clusterState, error) {
@@ -52,6 +55,7 @@ func lookAtCluster(ctx context.Context, cl *kgo.Client) (*clusterState, error) {
 	if s.extended, s.silent, err = cluster.Extended(ctx, cl); err != nil {
 		return nil, err
 	}
+	s.cutOff = cutOff(ctx, cl, slices.Collect(maps.Keys(s.extended)))
 	topics, err := kadm.NewClient(cl).ListTopicsWithInternal(ctx)
 	if err != nil {
 		return nil, err
@@ -65,6 +69,31 @@ func lookAtCluster(ctx context.Context, cl *kgo.Client) (*clusterState, error) {
 		}
 	})
 	return s, nil
+}
+
+// cutOff asks brokers for what they cannot say without ZooKeeper (or KRaft's quorum): whether they would change nothing in the
+// configuration of all brokers. Those that do not answer in time have lost it.
+func cutOff(ctx context.Context, cl *kgo.Client, brokers []int32) map[int32]bool {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	var asked sync.WaitGroup
+	var mu sync.Mutex
+	mute := map[int32]bool{}
+	for _, id := range brokers {
+		asked.Go(func() {
+			r := kmsg.NewPtrIncrementalAlterConfigsRequest()
+			r.ValidateOnly = true
+			all := kmsg.NewIncrementalAlterConfigsRequestResource()
+			all.ResourceType = kmsg.ConfigResourceTypeBroker
+			r.Resources = append(r.Resources, all)
+			_, err := r.RequestWith(ctx, cl.Broker(int(id)))
+			mu.Lock()
+			defer mu.Unlock()
+			mute[id] = isTimeout(err) || errors.Is(err, context.DeadlineExceeded)
+		})
+	}
+	asked.Wait()
+	return mute
 }
 
 // judge says which brokers are not there, and which do not know the setting where others go by it.
@@ -89,6 +118,9 @@ func (s *clusterState) judge() []finding {
 		case silent:
 			f.wrong = "it is registered and does not answer: " + silence(err)
 			f.todo = "gregor doctor connect says how far a client gets with it."
+		case s.cutOff[id]:
+			f.wrong = "it serves clients, but ZooKeeper does not answer it: until it does, nothing is created or changed and no leader is elected"
+			f.todo = "Does ZooKeeper run, has it a majority of its servers, and does zookeeper.connect lead there? The broker's log says since when it is away."
 		case s.extended[id]:
 			f.note = controller.Extensions + " is on"
 		case on:

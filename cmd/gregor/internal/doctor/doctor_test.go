@@ -172,6 +172,8 @@ func TestCluster(t *testing.T) {
 	wants(t, "on", with(map[int32]bool{1: true, 2: true}).judge(), false, "ok    broker 2: gregor.extensions is on")
 	wants(t, "mixed", with(map[int32]bool{1: true, 2: false, 3: true}).judge(), true, "WRONG broker 2: it does not go by gregor.extensions, which is on",
 		"gregor cluster extensions off", "ok    broker 3")
+	alone := &clusterState{extended: map[int32]bool{1: true, 2: true}, cutOff: map[int32]bool{1: false, 2: true}}
+	wants(t, "alone", alone.judge(), true, "ok    broker 1: ", "WRONG broker 2: it serves clients, but ZooKeeper does not answer it")
 	broken := &clusterState{extended: map[int32]bool{1: false}, silent: map[int32]error{2: os.ErrDeadlineExceeded}, away: map[int32]int{3: 7, 4: 1}}
 	wants(t, "broken", broken.judge(), true, "ok    broker 1\n", "WRONG broker 2: it is registered and does not answer: it takes connections and says nothing",
 		"WRONG broker 3: it is not in the cluster, and 7 partitions have replicas on it", "--drain 3", "WRONG broker 4: it is not in the cluster, and 1 partition has")
