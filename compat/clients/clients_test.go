@@ -22,12 +22,19 @@ var names atomic.Int64
 // name returns a name for a topic or group that no other test uses.
 func name(prefix string) string { return fmt.Sprintf("%s-%d-", prefix, names.Add(1)) }
 
+// interpreter is Python with the installed clients.
+func interpreter() string { return filepath.Join(harness.Cache(), "venv", "bin", "python") }
+
 // python runs a script of this folder with the installed clients.
 func python(t testing.TB, script string, args ...string) harness.Output {
 	t.Helper()
+	return pythonWith(t, nil, script, args...)
+}
+
+func pythonWith(t testing.TB, env []string, script string, args ...string) harness.Output {
+	t.Helper()
 	harness.Need(t, "python")
-	interpreter := filepath.Join(harness.Cache(), "venv", "bin", "python")
-	out := harness.Command(t, programLimit, "", nil, interpreter, append([]string{script}, args...)...)
+	out := harness.Command(t, programLimit, "", env, interpreter(), append([]string{script}, args...)...)
 	if out.Code != 0 {
 		t.Fatalf("%s ended with %d:\n%s", script, out.Code, out)
 	}
@@ -62,6 +69,28 @@ func TestKafkaPythonOfOld(t *testing.T) {
 	if b.Kind == harness.Kafka44 {
 		t.Skip("Kafka 4 dropped these versions")
 	}
+	versionsOfOld(t, b, nil)
+}
+
+// TestOldestKafkaPython: the oldest version of kafka-python that Python 3.11 loads.
+func TestOldestKafkaPython(t *testing.T) {
+	harness.Need(t, "python")
+	b := harness.Shared(t)
+	if b.Kind == harness.Kafka44 {
+		t.Skip("Kafka 4 dropped these versions")
+	}
+	oldest := []string{"PYTHONPATH=" + filepath.Join(harness.Cache(), "kafka-python-oldest")}
+	if out := harness.Command(t, programLimit, "", oldest, interpreter(), "-c", "import kafka"); out.Code != 0 {
+		t.Skipf("this Python does not load it:\n%s", out)
+	}
+	versionsOfOld(t, b, oldest)
+	prefix := name("kafka-python")
+	harness.CreateTopic(t, b, prefix+"new", 1)
+	wantSteps(t, pythonWith(t, oldest, "kafkapython.py", b.Addr, prefix), "version new")
+}
+
+func versionsOfOld(t *testing.T, b *harness.Broker, env []string) {
+	t.Helper()
 	prefix := name("kafka-python")
 	versions := []string{"0.8.2", "0.9", "0.10.0", "0.10.2", "0.11", "2.0"}
 	var want []string
@@ -69,5 +98,5 @@ func TestKafkaPythonOfOld(t *testing.T) {
 		harness.CreateTopic(t, b, prefix+version, 1)
 		want = append(want, "version "+version)
 	}
-	wantSteps(t, python(t, "kafkapython.py", append([]string{b.Addr, prefix}, versions...)...), want...)
+	wantSteps(t, pythonWith(t, env, "kafkapython.py", append([]string{b.Addr, prefix}, versions...)...), want...)
 }
