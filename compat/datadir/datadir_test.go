@@ -132,6 +132,50 @@ func wantCommitted(t testing.TB, b *harness.Broker, group, topic string) {
 	})
 }
 
+// leaveMembers has a group read a topic and end, and another one whose static member is still in it when the broker stops.
+func leaveMembers(t testing.TB, b *harness.Broker, topic string, records int) {
+	t.Helper()
+	gone := harness.Client(t, b, kgo.ConsumerGroup("readers"), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.Balancers(kgo.RangeBalancer()))
+	harness.ReadAndCommit(t, gone, records)
+	gone.Close()
+	stays := harness.Client(t, b, kgo.ConsumerGroup("stayers"), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.Balancers(kgo.RangeBalancer()),
+		kgo.InstanceID("chair"), kgo.SessionTimeout(5*time.Minute))
+	harness.ReadAndCommit(t, stays, records)
+	stays.Close() // a static member does not leave
+}
+
+// wantMembers fails the test unless the groups of leaveMembers are as they were.
+func wantMembers(t testing.TB, b *harness.Broker, topic string) {
+	t.Helper()
+	admin := kadm.NewClient(harness.Client(t, b))
+	harness.Eventually(t, time.Minute, func() error {
+		groups, err := admin.DescribeGroups(context.Background(), "readers", "stayers")
+		if err == nil {
+			err = groups.Error()
+		}
+		if err != nil {
+			return err
+		}
+		gone, stays := groups["readers"], groups["stayers"]
+		if gone.State != "Empty" || gone.ProtocolType != "consumer" || len(gone.Members) != 0 {
+			return fmt.Errorf("the group whose member left is %+v", gone)
+		}
+		if stays.State != "Stable" || stays.Protocol != "range" || len(stays.Members) != 1 || stays.Members[0].InstanceID == nil || *stays.Members[0].InstanceID != "chair" {
+			return fmt.Errorf("the group whose member stays is %+v", stays)
+		}
+		if assigned, ok := stays.Members[0].Assigned.AsConsumer(); !ok || len(assigned.Topics) != 1 || assigned.Topics[0].Topic != topic {
+			return fmt.Errorf("its member has %+v", stays.Members[0].Assigned)
+		}
+		return nil
+	})
+	for _, group := range []string{"readers", "stayers"} {
+		lags, err := admin.Lag(harness.Context(t, time.Minute), group)
+		if l := lags[group]; err != nil || l.Error() != nil || l.Lag.Total() != 0 {
+			t.Errorf("%s: %+v, %v", group, l, err)
+		}
+	}
+}
+
 // awaitTopic waits until a topic's partitions are served.
 func awaitTopic(t testing.TB, b *harness.Broker, topic string, partitions int) {
 	t.Helper()
@@ -171,6 +215,7 @@ func TestImport(t *testing.T) {
 	fill(t, kafka, "compacted", kgo.NoCompression(), nil, 50)
 	fill(t, kafka, "with.dots-and-dashes_1", kgo.NoCompression(), nil, 50)
 	commitHalf(t, kafka, "importers", "codecs")
+	leaveMembers(t, kafka, "with.dots-and-dashes_1", 50)
 	before, ids := map[string]content{}, topicIDs(t, kafka)
 	for topic := range topics {
 		before[topic] = readAll(t, kafka, topic)
@@ -200,6 +245,7 @@ func TestImport(t *testing.T) {
 		}
 	}
 	wantCommitted(t, b, "importers", "codecs")
+	wantMembers(t, b, "with.dots-and-dashes_1")
 	fill(t, b, "codecs", kgo.Lz4Compression(), nil, 30)
 	fill(t, b, "formats", kgo.NoCompression(), nil, 30)
 	if n := len(readAll(t, b, "formats")[0]); n != len(before["formats"][0])+30 {
