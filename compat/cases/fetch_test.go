@@ -98,6 +98,36 @@ func f1HardLimits(t *testing.T, b *server) {
 	}
 }
 
+// TestF1ConvertedWithinLimits: what is converted for old consumers grows; no more comes than was stored within their limit, save the first
+// batch, which is whole.
+func TestF1ConvertedWithinLimits(t *testing.T) { everywhere(t, f1ConvertedWithinLimits) }
+
+func f1ConvertedWithinLimits(t *testing.T, b *server) {
+	only(t, b, legacy, harness.Gregor, harness.Kafka39)
+	c := raw.Dial(t, b.Addr)
+	topic := topic(t, b, 1)
+	fifty := raw.NewBatch(now(), strings.Split(strings.Repeat("v", 50), "")...).Encode()
+	for range 20 {
+		mustProduce(t, c, topic, fifty)
+	}
+	for version := range int16(4) {
+		converted := 50 * len(raw.Message(int8(version/2), 0, 0, 0, nil, []byte("v")))
+		for _, limit := range []int{len(fifty), 5000, 8000} {
+			set := fetchRecords(t, c, version, topic, int32(limit))
+			entries, _, err := raw.Entries(set)
+			if err != nil || len(entries) < 50 || len(set) > max(limit, converted) {
+				t.Errorf("v%d, at most %d: %d messages in %d bytes, %v; want 50 or more in %d or less", version, limit, len(entries), len(set), err, max(limit, converted))
+			}
+		}
+	}
+}
+
+// fetchRecords returns what a fetch from the start, of at most so many bytes of the partition, brings.
+func fetchRecords(t *testing.T, c *raw.Conn, version int16, topic string, limit int32) []byte {
+	t.Helper()
+	return raw.Do[*kmsg.FetchResponse](c, fetchRequest(version, topic, 8<<20, limit, at{0, 0})).Topics[0].Partitions[0].RecordBatches
+}
+
 // TestF3OffsetsByTime: the first record at or after a timestamp, with the epoch of its batch; -1 and no error when there
 // is none.
 func TestF3OffsetsByTime(t *testing.T) { everywhere(t, f3OffsetsByTime) }

@@ -12,13 +12,17 @@ import (
 // Control batches and headers are dropped. Records of uncompressed batches before fetchOffset are dropped too, since
 // some old clients take the first message for the one they asked for. An entry that entries cuts off ends it.
 //
+// What is converted may grow. The result has no more bytes than entries, which keep to the client's limit, save that its first entry is
+// always whole: what does not fit is left for the next fetch.
+//
 // zstd cannot be converted: a batch of it ends the conversion, or is ErrCompression if it is the first. The result may
 // be empty although entries was not: then the reader has to go on behind them.
 // converted is how many records were written anew.
 // After RecordsUtil.downConvert and LazyDownConversionRecords of Kafka.
 func Downconvert(dst, entries []byte, magic int8, fetchOffset int64, lim Limits) (_ []byte, converted int, err error) {
-	start := len(dst)
+	start, most := len(dst), len(entries)
 	for {
+		before, n := len(dst), 0
 		e, rest, err := NextEntry(entries)
 		if errors.Is(err, ErrTruncated) {
 			return dst, converted, nil
@@ -37,12 +41,14 @@ func Downconvert(dst, entries []byte, magic int8, fetchOffset int64, lim Limits)
 		case e.Magic() <= magic:
 			dst = append(dst, e...)
 		default:
-			var n int
 			if dst, n, err = downconvert(dst, e, magic, fetchOffset, lim.withDefaults()); err != nil {
 				return dst, converted, err
 			}
-			converted += n
 		}
+		if before > start && len(dst)-start > most {
+			return dst[:before], converted, nil
+		}
+		converted += n
 	}
 }
 
