@@ -43,9 +43,11 @@ func (m *Machine) autoCreate(names []string, permit Permit, done func([]AutoCrea
 	q := m.newRequest(len(names), 0, func(i int, code int16, message *string) {
 		results[i] = AutoCreated{Topic: names[i]}
 		switch code {
-		case kerr.NotController.Code, kerr.ThrottlingQuotaExceeded.Code: // the client asks again
+		case kerr.ThrottlingQuotaExceeded.Code: // the client asks again
 			code = kerr.UnknownTopicOrPartition.Code
 		case kerr.RequestTimedOut.Code, kerr.TopicAlreadyExists.Code: // it is there, its leaders soon will be
+			code = kerr.LeaderNotAvailable.Code
+		case kerr.NotController.Code: // the controller is asked; a broker of 3.9 would have created it itself
 			code = kerr.LeaderNotAvailable.Code
 		case 0, kerr.UnknownTopicOrPartition.Code:
 		default:

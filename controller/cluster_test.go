@@ -238,7 +238,7 @@ func TestFollower(t *testing.T) {
 		return nil
 	}
 	created := ask(second.Metered(permit).AutoCreate, []string{"auto", "a b", OffsetsTopicName})
-	if len(created) != 3 || created[0].Code != 3 || created[1].Code != 17 || created[2].Code != 3 || created[2].Refusal != "" {
+	if len(created) != 3 || created[0].Code != 5 || created[1].Code != 17 || created[2].Code != 5 || created[2].Refusal != "" {
 		t.Errorf("meanwhile Metadata says %v", created)
 	}
 	asked := <-via.asks
