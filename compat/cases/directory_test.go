@@ -74,9 +74,23 @@ func TestC4MismatchedDirectories(t *testing.T) {
 	if harness.Peer() == harness.Kafka44 {
 		t.Skip("KRaft directories have another meta.properties")
 	}
+	t.Run("alone", func(t *testing.T) { c4MismatchedDirectories(t, map[string]string{"broker.id": "0"}) })
+	if harness.Peer() != harness.Gregor {
+		return
+	}
+	t.Run("zookeeper", func(t *testing.T) {
+		harness.NeedCluster(t)
+		c4MismatchedDirectories(t, map[string]string{
+			"broker.id": "0", "zookeeper.connect": harness.StartEnsemble(t, nil).Addr, "zookeeper.connection.timeout.ms": "30000",
+		})
+	})
+}
+
+func c4MismatchedDirectories(t *testing.T, props map[string]string) {
 	base := t.TempDir()
 	one, two := filepath.Join(base, "one"), filepath.Join(base, "two")
-	options := harness.Options{Dir: base, Props: map[string]string{"log.dirs": one + "," + two, "broker.id": "0"}}
+	props["log.dirs"] = one + "," + two
+	options := harness.Options{Dir: base, Props: props}
 	b := start(t, options)
 	topic(t, b, 2)
 	b.Stop()
@@ -93,16 +107,16 @@ func TestC4MismatchedDirectories(t *testing.T) {
 	for _, test := range []struct {
 		what, key, value string
 		dirs             []string
-		words            []string // that the refusal must have
+		advice           string // that gregor gives
 	}{
-		{"another broker id", "broker.id", "7", []string{one, two}, []string{"7"}},
-		{"two cluster ids", "cluster.id", other, []string{two}, []string{other}},
+		{"another broker id", "broker.id", "7", []string{one, two}, "set broker.id=7 to use this directory, or choose another one"},
+		{"two cluster ids", "cluster.id", other, []string{two}, "to start over with an empty broker, choose an empty log directory"},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			for _, dir := range test.dirs {
 				rewrite(t, dir, test.key, test.value)
 			}
-			before := snapshot(t, base+"/one")
+			before := [2]map[string]string{snapshot(t, one), snapshot(t, two)}
 			refused, code, err := harness.TryStart(t, harness.Options{Dir: base, Props: withZooKeeper(options.Props, b)})
 			if err == nil {
 				t.Fatalf("it started: %s", refused.Log())
@@ -110,18 +124,18 @@ func TestC4MismatchedDirectories(t *testing.T) {
 			if code == 0 {
 				t.Errorf("it ended with exit code 0")
 			}
-			words := test.words
+			words := []string{test.value, first[test.key]}
 			if b.Kind == harness.Gregor {
-				words = append(words, first[test.key], "meta.properties")
+				words = append(words, filepath.Join(test.dirs[0], "meta.properties"), test.advice)
 			}
 			for _, word := range words {
 				if !strings.Contains(err.Error(), word) {
 					t.Errorf("the refusal does not name %q:\n%v", word, err)
 				}
 			}
-			for path, content := range snapshot(t, base+"/one") {
-				if before[path] != content {
-					t.Errorf("%s was changed", path)
+			for i, dir := range []string{one, two} {
+				if after := snapshot(t, dir); !maps.Equal(after, before[i]) {
+					t.Errorf("files in %s were changed: %q, before %q", dir, slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before[i])))
 				}
 			}
 			for _, dir := range test.dirs {

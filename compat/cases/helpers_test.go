@@ -2,6 +2,7 @@ package cases
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,6 +41,20 @@ func everywhere(t *testing.T, run func(*testing.T, *server)) {
 	}
 	t.Run("zookeeper", func(t *testing.T) {
 		run(t, &server{harness.SharedOnZooKeeper(t), harness.Kafka39})
+	})
+}
+
+// everywhereAnew is everywhere for a case that wants a broker of its own, with these settings.
+func everywhereAnew(t *testing.T, props map[string]string, run func(*testing.T, *server)) {
+	t.Run("alone", func(t *testing.T) { run(t, start(t, harness.Options{Props: props})) })
+	if harness.Peer() != harness.Gregor {
+		return
+	}
+	t.Run("zookeeper", func(t *testing.T) {
+		harness.NeedCluster(t)
+		with := map[string]string{"broker.id": "0", "zookeeper.connect": harness.StartEnsemble(t, nil).Addr, "zookeeper.connection.timeout.ms": "30000"}
+		maps.Copy(with, props)
+		run(t, &server{harness.Start(t, harness.Options{Props: with}), harness.Kafka39})
 	})
 }
 

@@ -54,6 +54,36 @@ func p1ResentBatches(t *testing.T, b *server) {
 	mustProduce(t, c, topic, single(1))
 }
 
+// TestP1AfterRestart: a broker that was stopped or killed knows of each producer its last batch at least: a snapshot has no more than that.
+func TestP1AfterRestart(t *testing.T) { everywhereAnew(t, nil, p1AfterRestart) }
+
+func p1AfterRestart(t *testing.T, b *server) {
+	for what, end := range map[string]func(){"stopped": b.Stop, "killed": b.Kill} {
+		c := raw.Dial(t, b.Addr)
+		topic := topic(t, b, 1)
+		pid := producerID(t, c)
+		single := func(sequence int32) []byte { return raw.NewBatch(now(), "v").By(pid, 0, sequence).Encode() }
+		for sequence := range int32(7) {
+			mustProduce(t, c, topic, single(sequence))
+		}
+		end()
+		b.Restart(nil)
+		c = raw.Dial(t, b.Addr)
+		awaitLeader(t, c, topic)
+		again := produce(t, c, topic, single(6))
+		wantCode(t, what+": the last batch, resent", again.ErrorCode, nil)
+		if again.BaseOffset != 6 {
+			t.Errorf("%s: the last batch, resent: base offset %d", what, again.BaseOffset)
+		}
+		for _, sequence := range []int32{0, 1, 8} {
+			wantCode(t, fmt.Sprintf("%s: sequence %d", what, sequence), produce(t, c, topic, single(sequence)).ErrorCode, kerr.OutOfOrderSequenceNumber)
+		}
+		if offset := mustProduce(t, c, topic, single(7)); offset != 7 {
+			t.Errorf("%s: the next batch went to %d, not 7", what, offset)
+		}
+	}
+}
+
 // TestP2Acks: acks=0 gets no answer and leaves no hole in the order of answers; its only error is
 // a closed connection.
 func TestP2Acks(t *testing.T) { everywhere(t, p2Acks) }

@@ -24,13 +24,19 @@ func keyed(key string, values ...string) raw.Batch {
 // TestS1CompactionKeepsOffsets: compaction moves no offset, keeps an emptied batch that holds a producer's last sequence,
 // and a fetch inside a gap returns what comes after it.
 func TestS1CompactionKeepsOffsets(t *testing.T) {
-	b := start(t, harness.Options{Props: map[string]string{"log.cleaner.backoff.ms": "200"}})
+	everywhereAnew(t, map[string]string{"log.cleaner.backoff.ms": "200"}, s1CompactionKeepsOffsets)
+}
+
+func s1CompactionKeepsOffsets(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	topic := topic(t, b, 1, "cleanup.policy", "compact", "segment.ms", "100", "min.cleanable.dirty.ratio", "0.01",
 		"max.compaction.lag.ms", "1000")
 	producerA, producerB := producerID(t, c), producerID(t, c)
 	mustProduce(t, c, topic, keyed("k", "1", "2", "3").By(producerA, 0, 0).Encode())
 	mustProduce(t, c, topic, keyed("k", "4").By(producerB, 0, 0).Encode())
+	for _, value := range []string{"5", "6"} { // of no producer: the first is gone without a trace
+		mustProduce(t, c, topic, keyed("m", value).Encode())
+	}
 
 	// A segment only rolls when something comes, and the active one is not compacted: so feed it with other keys.
 	var entries []raw.Stored
@@ -38,8 +44,9 @@ func TestS1CompactionKeepsOffsets(t *testing.T) {
 	harness.Eventually(t, time.Minute, func() error {
 		mustProduce(t, c, topic, keyed(fmt.Sprint("other", sequence), "v").By(producerB, 0, sequence).Encode())
 		sequence++
-		if entries = stored(t, c, topic, 0); entries[0].Count > 0 && entries[0].BaseOffset < 3 {
-			return fmt.Errorf("not compacted: the first batch has %d records", entries[0].Count)
+		entries = readOn(t, c, topic, 0)
+		if entries[0].Count > 0 && entries[0].BaseOffset < 3 || entries[2].BaseOffset == 4 {
+			return fmt.Errorf("not compacted: the first batch has %d records, the third begins at %d", entries[0].Count, entries[2].BaseOffset)
 		}
 		return nil
 	})
@@ -47,21 +54,8 @@ func TestS1CompactionKeepsOffsets(t *testing.T) {
 	if first.BaseOffset != 0 || first.LastOffset != 2 || first.Count != 0 || first.ProducerID != producerA || first.BaseSequence != 0 {
 		t.Errorf("the batch of the idle producer is stored as %+v; want offsets 0 to 2, no records, sequence 0", first)
 	}
-	for offset := range int64(4) {
-		got := stored(t, c, topic, offset)
-		if len(got) == 0 {
-			t.Fatalf("nothing at offset %d", offset)
-		}
-		if got[0].LastOffset < offset || got[len(got)-1].LastOffset < 3 {
-			t.Errorf("fetch at %d begins with offsets %d to %d", offset, got[0].BaseOffset, got[0].LastOffset)
-		}
-	}
-	if start := listOffset(t, c, topic, -2).Offset; start != 0 {
-		t.Errorf("the log starts at %d, not 0", start)
-	}
-	if end := listOffset(t, c, topic, -1).Offset; end != int64(3+sequence) {
-		t.Errorf("the log ends at %d, not %d", end, 3+sequence)
-	}
+	end := 5 + int64(sequence)
+	s1Reads(t, c, topic, end)
 
 	r := raw.With(kmsg.NewPtrDescribeProducersRequest(), 0)
 	r.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: topic, Partitions: []int32{0}}}
@@ -73,6 +67,65 @@ func TestS1CompactionKeepsOffsets(t *testing.T) {
 	if len(last) != 2 || last[producerA] != 2 || last[producerB] != sequence-1 {
 		t.Errorf("last sequences %v; want 2 of %d and %d of %d", last, producerA, sequence-1, producerB)
 	}
+
+	b.Stop()
+	b.Restart(nil)
+	c = raw.Dial(t, b.Addr)
+	awaitLeader(t, c, topic)
+	s1Reads(t, c, topic, end)
+	// The emptied batch is what its producer is known by.
+	again := produce(t, c, topic, keyed("k", "1", "2", "3").By(producerA, 0, 0).Encode())
+	wantCode(t, "the emptied batch, resent", again.ErrorCode, nil)
+	if again.BaseOffset != 0 {
+		t.Errorf("the emptied batch, resent, is said to be at %d", again.BaseOffset)
+	}
+	wantCode(t, "its producer's next but one", produce(t, c, topic, keyed("x", "1").By(producerA, 0, 4).Encode()).ErrorCode, kerr.OutOfOrderSequenceNumber)
+	if offset := mustProduce(t, c, topic, keyed("x", "1").By(producerA, 0, 3).Encode()); offset != end {
+		t.Errorf("its producer's next went to %d, not %d", offset, end)
+	}
+}
+
+// s1Reads: wherever a reader of the compacted log begins it comes to what follows, and the log is as long as it was.
+func s1Reads(t *testing.T, c *raw.Conn, topic string, end int64) {
+	t.Helper()
+	for offset, want := range []int64{0, 0, 0, 3, 5, 5} { // where the first batch begins
+		got := readOn(t, c, topic, int64(offset))
+		if first, last := got[0], got[len(got)-1]; first.BaseOffset != want || first.LastOffset < int64(offset) || last.LastOffset != end-1 {
+			t.Errorf("a reader from %d gets batches from %d to %d, want %d to %d", offset, first.BaseOffset, last.LastOffset, want, end-1)
+		}
+	}
+	if start := listOffset(t, c, topic, -2).Offset; start != 0 {
+		t.Errorf("the log starts at %d, not 0", start)
+	}
+	if got := listOffset(t, c, topic, -1).Offset; got != end {
+		t.Errorf("the log ends at %d, not %d", got, end)
+	}
+}
+
+// readOn reads from an offset to the end of the log, as a consumer does.
+func readOn(t *testing.T, c *raw.Conn, topic string, from int64) (all []raw.Stored) {
+	t.Helper()
+	for end := listOffset(t, c, topic, -1).Offset; from < end; {
+		got := stored(t, c, topic, from)
+		if len(got) == 0 || got[len(got)-1].LastOffset < from {
+			t.Fatalf("a reader at %d does not come any further", from)
+		}
+		all = append(all, got...)
+		from = got[len(got)-1].LastOffset + 1
+	}
+	return all
+}
+
+// awaitLeader waits until a topic's partition can be asked.
+func awaitLeader(t *testing.T, c *raw.Conn, topic string) {
+	t.Helper()
+	harness.Eventually(t, time.Minute, func() error {
+		start := listOffsets(t, c, listVersion, topic, 0, -2)[0]
+		if err := kerr.ErrorForCode(start.ErrorCode); err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(fetchFrom(t, c, fetchVersion, topic, start.Offset).ErrorCode) // 3.9 hears of its topics one after the other
+	})
 }
 
 // deleteRecords asks for partition 0, or another, to be trimmed to an offset.
@@ -91,8 +144,9 @@ func deleteRecords(t testing.TB, c *raw.Conn, topic string, partition int32, off
 }
 
 // TestS3DeleteRecords: trimming raises the log start to the very offset, inside a batch if need be, and restarts keep it.
-func TestS3DeleteRecords(t *testing.T) {
-	b := start(t, harness.Options{})
+func TestS3DeleteRecords(t *testing.T) { everywhereAnew(t, nil, s3DeleteRecords) }
+
+func s3DeleteRecords(t *testing.T, b *server) {
 	c := raw.Dial(t, b.Addr)
 	topic1, compacted := topic(t, b, 1), topic(t, b, 1, "cleanup.policy", "compact")
 	five := func() []byte { return raw.NewBatch(now(), "a", "b", "c", "d", "e").Encode() }
@@ -137,9 +191,7 @@ func TestS3DeleteRecords(t *testing.T) {
 	b.Stop()
 	b.Restart(nil)
 	c = raw.Dial(t, b.Addr)
-	harness.Eventually(t, time.Minute, func() error {
-		return kerr.ErrorForCode(listOffsets(t, c, listVersion, topic1, 0, -2)[0].ErrorCode)
-	})
+	awaitLeader(t, c, topic1)
 	start, end := listOffset(t, c, topic1, -2).Offset, listOffset(t, c, topic1, -1).Offset
 	if start != 10 || end != 15 {
 		t.Errorf("after a restart the log goes from %d to %d, not from 10 to 15", start, end)
