@@ -94,6 +94,8 @@ func TestMetrics(t *testing.T) {
 		`kafka_network_requestmetrics_errors_total{error="UNKNOWN_TOPIC_OR_PARTITION",request="ListOffsets"} 1`,
 		`kafka_network_requestmetrics_requests_total{request="InitProducerId",version="`,
 		`kafka_network_requestmetrics_totaltimems{quantile="0.99",request="Produce"} `,
+		`kafka_network_requestmetrics_responsesendtimems_count_total{request="InitProducerId"} `,
+		`kafka_network_requestmetrics_responsesendtimems{quantile="0.99",request="Produce"} `,
 		`kafka_server_socket_server_metrics_connections{clientSoftwareName="a-client",clientSoftwareVersion="1.2",listener="PLAINTEXT"} `,
 	} {
 		if !strings.Contains(text, "\n"+line) {

@@ -328,6 +328,29 @@ func TestNotController(t *testing.T) {
 	}
 }
 
+// What waits to be deleted is told, and what cannot be while a broker is down.
+func TestDeletionsAreCounted(t *testing.T) {
+	s := newScript(t)
+	want := func(when string, want ...int) {
+		t.Helper()
+		topics, replicas, blockedTopics, blockedReplicas := s.machine.deletions()
+		if got := []int{topics, replicas, blockedTopics, blockedReplicas}; !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", when, got, want)
+		}
+	}
+	for _, command := range []string{"begin", "register 2", "create t:3:2", "create u:1:1", "vanish 2"} {
+		s.play(strings.Fields(command))
+	}
+	want("before anything is deleted", 0, 0, 0, 0)
+	s.play([]string{"delete", "t"})
+	s.play([]string{"wait", "2s"})
+	want("while a broker is down", 1, 3, 1, 3)
+	s.play([]string{"return", "2"})
+	want("when it is back", 0, 0, 0, 0)
+	s.play([]string{"usurp"})
+	want("when another is the controller", 0, 0, 0, 0)
+}
+
 // What takes the controller time is told: events, orders, elections.
 func TestMeasure(t *testing.T) {
 	var mu sync.Mutex

@@ -28,6 +28,35 @@ type deletion struct {
 	waiters  []func()
 }
 
+// Deletions tells what the active controller still has to delete, and what of it waits for brokers that are down; nothing where another
+// broker is the active controller. Replicas count until their data is known to be gone. done is called once, soon, on any goroutine, and
+// must be quick.
+func (c *Controller) Deletions(done func(topics, replicas, blockedTopics, blockedReplicas int)) {
+	c.request(func(m *Machine) { done(m.deletions()) })
+}
+
+func (m *Machine) deletions() (topics, replicas, blockedTopics, blockedReplicas int) {
+	if m.reign == nil {
+		return 0, 0, 0, 0
+	}
+	for _, t := range m.reign.topics {
+		if t.deletion == nil {
+			continue
+		}
+		topics++
+		blocked := 0
+		for id, partitions := range t.deletion.pending {
+			replicas += len(partitions)
+			if m.reign.brokers[id] == nil {
+				blocked += len(partitions)
+			}
+		}
+		blockedReplicas += blocked
+		blockedTopics += min(blocked, 1)
+	}
+	return topics, replicas, blockedTopics, blockedReplicas
+}
+
 // deleteTopics serves DeleteTopics.
 func (m *Machine) deleteTopics(r *kmsg.DeleteTopicsRequest, permit Permit, done func(*kmsg.DeleteTopicsResponse)) {
 	wanted := r.Topics

@@ -63,6 +63,9 @@ func (r *Request) Reply(parts ...payload.Part) {
 // Throttle has nothing more read from the connection for d after the answer (KIP-219). Before the answer, once.
 func (r *Request) Throttle(d time.Duration) { r.exchange.SetPause(d) }
 
+// TellSent has s told when the answer is out. Before the answer, once.
+func (r *Request) TellSent(s session.Sent) { r.exchange.SetSent(s) }
+
 // NoReply ends a request that has no answer.
 func (r *Request) NoReply() {
 	if r.once() {

@@ -18,6 +18,8 @@ type watched struct {
 	kinds   [2]int16  // what it is counted as: its API and, of a Fetch, who fetches
 	started time.Time
 	served  atomic.Int64 // time of the first stage, once it is over
+
+	answered time.Duration // since started, when it is
 }
 
 // watch counts a request that is about to be served, and has its answer looked at where somebody wants to know.
@@ -78,6 +80,10 @@ func (c *Call) seen(each func(func(code int16, n int64))) {
 	for _, kind := range c.watched.counted() {
 		s.Meter.Answered(kind, &took)
 	}
+	if s.Meter != nil {
+		c.watched.answered = took[meter.Local] + took[meter.Remote]
+		c.request.TellSent(c.watched)
+	}
 	log := s.LogRequests > 0 && s.requests.Add(1)%s.LogRequests == 0
 	if s.Meter == nil && !log {
 		return
@@ -91,6 +97,14 @@ func (c *Call) seen(each func(func(code int16, n int64))) {
 	})
 	if log {
 		c.logRequest(took[meter.Total], first)
+	}
+}
+
+// Sent counts how long it took until the answer was out. It implements session.Sent.
+func (w *watched) Sent() {
+	took := max(0, w.by.Clock.Now().Sub(w.started)-w.answered)
+	for _, kind := range w.counted() {
+		w.by.Meter.Sent(kind, took)
 	}
 }
 

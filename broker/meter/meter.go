@@ -51,6 +51,7 @@ const (
 	Remote               // from there to the answer
 	Throttle             // that the client is then kept waiting
 	Bytes
+	Send // from the answer until all of it is with the system; counted by Sent
 )
 
 // FetchConsumer and FetchFollower stand beside API keys: a Fetch is counted under its own and under one of these.
@@ -101,12 +102,23 @@ func (m *Meter) Answered(key int16, took *[Bytes + 1]time.Duration) {
 	}
 	now := m.clock.Monotonic()
 	for part, d := range took {
-		k := Spent{Part(part), key}
-		t, ok := m.times.Load(k)
-		if !ok {
-			t, _ = m.times.LoadOrStore(k, new(Times))
-		}
-		t.(*Times).add(now, d)
+		m.spent(Spent{Part(part), key}).add(now, d)
+	}
+}
+
+// spent returns the times of k, which it makes.
+func (m *Meter) spent(k Spent) *Times {
+	t, ok := m.times.Load(k)
+	if !ok {
+		t, _ = m.times.LoadOrStore(k, new(Times))
+	}
+	return t.(*Times)
+}
+
+// Sent counts how long it took to send an answer.
+func (m *Meter) Sent(key int16, d time.Duration) {
+	if m != nil {
+		m.spent(Spent{Send, key}).add(m.clock.Monotonic(), d)
 	}
 }
 

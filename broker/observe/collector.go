@@ -85,7 +85,7 @@ func apiName(key int16) string {
 // partNames are those of the parts of a request.
 var partNames = [...]string{
 	meter.Total: "totaltimems", meter.Queue: "requestqueuetimems", meter.Local: "localtimems", meter.Remote: "remotetimems",
-	meter.Throttle: "throttletimems", meter.Bytes: "requestbytes",
+	meter.Throttle: "throttletimems", meter.Bytes: "requestbytes", meter.Send: "responsesendtimems",
 }
 
 // requests tells what was asked, how it was answered and how long that took.

@@ -132,4 +132,14 @@ var help = map[string]string{
 	"gregor_consumergroup_state":                                                "1 for the state that a group is in, on its coordinator.",
 	"gregor_consumergroup_offset":                                               "What a group has committed, on its coordinator.",
 	"gregor_consumergroup_lag":                                                  "How far that is behind the high watermark.",
+
+	"kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize": "Markers of transactions that wait because nobody leads their partition, or its leader has refused them.",
+
+	"kafka_controller_kafkacontroller_topicstodeletecount":             "Topics that the active controller still has to delete.",
+	"kafka_controller_kafkacontroller_replicastodeletecount":           "Their replicas whose data is not known to be gone.",
+	"kafka_controller_kafkacontroller_topicsineligibletodeletecount":   "Topics whose deletion waits for a broker that is down.",
+	"kafka_controller_kafkacontroller_replicasineligibletodeletecount": "Replicas on brokers that are down, of topics that are to be deleted.",
+
+	"kafka_network_requestmetrics_responsesendtimems":             "Time from the answer until the system had all of it to send, likewise: long where clients do not read.",
+	"kafka_network_requestmetrics_responsesendtimems_count_total": "Answers that were sent.",
 }

@@ -37,6 +37,7 @@ func (c *collector) timings(out sink) {
 	c.controllerQueues(out)
 	if !c.Services.Embedded {
 		c.zookeeper(out)
+		c.deletions(out)
 	}
 }
 
@@ -57,6 +58,27 @@ func (c *collector) controllerQueues(out sink) {
 	m.Orders(quantiles, func(broker int32, count int64, at []time.Duration) {
 		out.histogram("kafka_controller_controllerchannelmanager_requestrateandqueuetimems", count, at, "broker_id", strconv.Itoa(int(broker)))
 	})
+}
+
+// answerLimit is how long the controller may take to say what it has to delete; after that it is not shown.
+const answerLimit = time.Second
+
+// deletions tells what the active controller still has to delete.
+func (c *collector) deletions(out sink) {
+	names := [...]string{"topicstodeletecount", "replicastodeletecount", "topicsineligibletodeletecount", "replicasineligibletodeletecount"}
+	answer := make(chan [len(names)]int, 1)
+	c.Services.Controller.Deletions(func(topics, replicas, blockedTopics, blockedReplicas int) {
+		answer <- [...]int{topics, replicas, blockedTopics, blockedReplicas}
+	})
+	late, timer := c.Services.Clock.NewTimer(answerLimit)
+	defer timer.Stop()
+	select {
+	case d := <-answer:
+		for i, name := range names {
+			out.gauge("kafka_controller_kafkacontroller_"+name, d[i])
+		}
+	case <-late:
+	}
 }
 
 // zookeeper tells how the connection to ZooKeeper fares.

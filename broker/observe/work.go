@@ -16,6 +16,7 @@ func (c *collector) work(out sink) {
 	out.gauge("kafka_network_socketserver_memorypoolavailable", int(n.MemoryAllowed-n.MemoryUsed))
 	out.fraction("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", n.HandlersIdle)
 	c.processors(out, &n)
+	out.gauge("kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize", c.Services.Transactions.MarkersWaiting())
 	sessions, partitions, evicted := c.Services.Sessions.Stats()
 	out.gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", sessions)
 	out.gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", partitions)

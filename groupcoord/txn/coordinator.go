@@ -43,6 +43,9 @@ func (c *Coordinator) Close(ctx context.Context) error {
 	return err
 }
 
+// MarkersWaiting is how many partitions' markers wait because nobody leads the partition, or its leader has refused them.
+func (c *Coordinator) MarkersWaiting() int { return int(c.sender.held.Load()) }
+
 // Elected starts to load a partition of __transaction_state that this broker leads from leaderEpoch on.
 func (c *Coordinator) Elected(partition, leaderEpoch int32) {
 	c.runtime.Elected(partition, leaderEpoch)

@@ -76,6 +76,9 @@ func TestMarkerErrors(t *testing.T) {
 				if got := w.status("x"); got != c.soon {
 					t.Errorf("soon %s, want %s", got, c.soon)
 				}
+				if n := w.c.MarkersWaiting(); (n > 0) != (c.soon == stuck && c.later != stuck || c.name == "no leader") {
+					t.Errorf("%d markers wait", n)
+				}
 				if c.after != nil {
 					pass(time.Second)
 					if got := w.status("x"); got != stuck {
@@ -86,6 +89,9 @@ func TestMarkerErrors(t *testing.T) {
 				pass(10 * time.Second)
 				if got := w.status("x"); got != c.later {
 					t.Errorf("later %s, want %s", got, c.later)
+				}
+				if n := w.c.MarkersWaiting(); n > 0 && c.later == done {
+					t.Errorf("%d markers wait in the end", n)
 				}
 				if c.later == stuck {
 					w.move() // the next coordinator tries again

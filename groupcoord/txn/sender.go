@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -58,6 +59,7 @@ type sender struct {
 	}
 
 	waiting []*marker         // for their time
+	held    atomic.Int64      // how many those are, for whoever looks
 	brokers map[int32]*target // with a request in work, or with markers that wait for one
 }
 
@@ -147,6 +149,7 @@ func (s *sender) turn(now time.Duration) (next time.Duration, ok bool) {
 			s.request(id, t)
 		}
 	}
+	s.held.Store(int64(len(s.waiting)))
 	for _, m := range s.waiting {
 		if !ok || m.due < next {
 			next, ok = m.due, true

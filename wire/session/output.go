@@ -25,7 +25,11 @@ type Exchange struct {
 	few    [2]payload.Part
 	buffer []byte // of the pool's; returned when the reply is out
 	pause  time.Duration
+	sent   Sent // nil: nobody wants to know
 }
+
+// Sent is told when a reply is out: the system has all of its bytes. It must be quick.
+type Sent interface{ Sent() }
 
 // SetReply stores a reply, without length prefix. It takes over the parts' files.
 func (x *Exchange) SetReply(parts []payload.Part) {
@@ -55,6 +59,9 @@ func (x *Exchange) SetPause(d time.Duration) { x.pause = d }
 
 // Pause is what SetPause said.
 func (x *Exchange) Pause() time.Duration { return x.pause }
+
+// SetSent has s told when the reply is out; not if it never goes out.
+func (x *Exchange) SetSent(s Sent) { x.sent = s }
 
 // SetBuffer attaches a buffer of the pool's that returns there when the reply is out.
 func (x *Exchange) SetBuffer(b []byte) { x.buffer = b }
@@ -200,6 +207,9 @@ func (c *Conn) sweep() {
 		o.inFlight--
 		o.unsent -= x.memory
 		x.Drop(c.pool)
+		if x.sent != nil {
+			x.sent.Sent()
+		}
 	}
 	if o.inFlight < c.limits.MaxInFlight {
 		c.muted &^= InFlight

@@ -48,6 +48,43 @@ func drain(c *Conn, n int, vecs int) (out []byte) {
 	return out
 }
 
+// told counts what is sent.
+type told int
+
+func (n *told) Sent() { *n++ }
+
+// TestSent: who wants to know is told when all of a reply is out, and not of what never is.
+func TestSent(t *testing.T) {
+	c, _ := newConn(1000)
+	var n told
+	var xs [4]Exchange
+	for i := range xs {
+		c.Begin(&xs[i])
+		xs[i].SetSent(&n)
+	}
+	for i := range 3 {
+		xs[i].SetReply([]payload.Part{{Bytes: []byte("abc")}})
+		c.Done(&xs[i])
+		if drain(c, 6, 8); n != told(i) {
+			t.Errorf("%d replies are out, and of reply %d all but one byte", n, i)
+		}
+		if drain(c, 1, 8); n != told(i+1) {
+			t.Errorf("%d replies are out after reply %d", n, i)
+		}
+	}
+	c.Done(&xs[3]) // without reply
+	if n != 4 {
+		t.Errorf("%d replies are out", n)
+	}
+	c.Begin(&xs[0])
+	xs[0].SetReply([]payload.Part{{Bytes: []byte("abc")}})
+	c.Done(&xs[0])
+	c.Close()
+	if n != 4 {
+		t.Error("a reply that was never sent is told of")
+	}
+}
+
 // TestRepliesLeaveInRequestOrder completes requests in random order, some without reply, and sends in random pieces.
 func TestRepliesLeaveInRequestOrder(t *testing.T) {
 	for seed := range uint64(500) {
