@@ -13,6 +13,7 @@ import (
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/checkpoint"
 	"github.com/gregor-broker/gregor/log/record"
+	"github.com/gregor-broker/gregor/log/segment"
 	"github.com/gregor-broker/gregor/log/vfs"
 )
 
@@ -392,7 +393,12 @@ func TestStats(t *testing.T) {
 		t.Errorf("one of two segments is dirty: %+v", s)
 	}
 	e.clock.Advance(3 * time.Second)
-	e.fs.Before(func(c vfs.Call) (int, error) { return c.Size / 2, errInjected })
+	e.fs.Before(func(c vfs.Call) (int, error) {
+		if strings.HasSuffix(c.Name, segment.CleanedSuffix) {
+			return 0, errInjected
+		}
+		return c.Size, nil
+	})
 	e.cleaner.o.Logger = zap.NewNop() // the failure is meant
 	e.cleaner.once(context.Background())
 	e.fs.Before(nil)
