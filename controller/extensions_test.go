@@ -163,7 +163,7 @@ func TestExtensionsAreSwitched(t *testing.T) {
 	join(t, f, 4, 0)
 	eventually(t, func() error {
 		for _, e := range logs.FilterMessageSnippet("DOES NOT KNOW A SETTING").All() {
-			if e.ContextMap()["broker"] == int32(4) {
+			if e.ContextMap()["broker"] == int32(4) && e.Level == zapcore.ErrorLevel {
 				return nil
 			}
 		}

@@ -3,13 +3,14 @@ import java.util.*;
 import java.util.function.BooleanSupplier;
 import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.clients.producer.*;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.FencedInstanceIdException;
 
 /**
- * Assignors BOOTSTRAP TOPIC GROUP: two members of a classic group, for each assignor that Kafka's consumer has: one joins, another comes,
- * the first leaves; then two static members whose processes come back. Prints a line for each step that held; ends with an exception
- * otherwise. The topic has six partitions and no records.
+ * Assignors BOOTSTRAP TOPIC GROUP [modern]: two members of a classic group, for each assignor that Kafka's consumer has: one joins, another
+ * comes, the first leaves; then two static members whose processes come back. With "modern" then the same in groups of the consumer
+ * protocol, and from one kind to the other and back. Prints a line for each step that held; ends with an exception otherwise. The topic has
+ * six partitions and no records.
  */
 public class Assignors {
     static final long LIMIT_MS = 90_000;
@@ -30,9 +31,14 @@ public class Assignors {
             p.put("group.id", group);
             p.put("enable.auto.commit", "false");
             p.put("auto.offset.reset", "earliest");
-            p.put("session.timeout.ms", "60000");
-            p.put("heartbeat.interval.ms", "500");
-            p.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor);
+            if (assignor.endsWith("Assignor")) {
+                p.put("session.timeout.ms", "60000");
+                p.put("heartbeat.interval.ms", "500");
+                p.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor);
+            } else {
+                p.put("group.protocol", "consumer");
+                p.put("group.remote.assignor", assignor);
+            }
             p.put("key.deserializer", "org.apache.kafka.common.serialization.StringDeserializer");
             p.put("value.deserializer", "org.apache.kafka.common.serialization.StringDeserializer");
             if (instance != null)
@@ -88,7 +94,13 @@ public class Assignors {
         produce();
         for (String assignor : new String[] {"RangeAssignor", "RoundRobinAssignor", "StickyAssignor", "CooperativeStickyAssignor"})
             shares(args[2] + assignor, assignor);
-        comesBack(args[2] + "static");
+        comesBack(args[2] + "static", "RangeAssignor");
+        if (args.length < 4)
+            return;
+        for (String assignor : new String[] {"uniform", "range"})
+            shares(args[2] + assignor, assignor);
+        comesBack(args[2] + "modern-static", "uniform");
+        migrates(args[2] + "migrates");
     }
 
     static void produce() throws Exception {
@@ -125,28 +137,55 @@ public class Assignors {
     }
 
     /** A static member that comes back has what it had, and the others hear nothing of it; who is still there as it was is fenced. */
-    static void comesBack(String group) {
+    static void comesBack(String group, String assignor) {
         Map<String, Integer> read = new HashMap<>();
-        try (Member one = new Member(group, "RangeAssignor", "one", read)) {
-            Member two = new Member(group, "RangeAssignor", "two", read);
+        try (Member one = new Member(group, assignor, "one", read)) {
+            Member two = new Member(group, assignor, "two", read);
             until("two that share", () -> one.owned.size() == PARTITIONS / 2 && two.owned.size() == PARTITIONS / 2, one, two);
             Set<TopicPartition> had = new HashSet<>(two.owned);
             two.close();
             int before = one.givenUp;
-            try (Member again = new Member(group, "RangeAssignor", "two", read)) {
+            try (Member again = new Member(group, assignor, "two", read)) {
                 until("a static member that comes back", () -> again.owned.size() == PARTITIONS / 2, one, again);
                 if (!again.owned.equals(had) || one.givenUp != before)
                     throw new IllegalStateException("it had " + had + ", has " + again.owned + ", and the other gave up " + (one.givenUp - before));
-                System.out.println("static: it has what it had");
-                try (Member twin = new Member(group, "RangeAssignor", "two", read)) {
-                    until("a twin", () -> twin.owned.equals(had), one, twin);
-                    try {
-                        until("a member that is fenced", () -> false, again);
-                    } catch (FencedInstanceIdException e) {
-                        System.out.println("static: the older of two is fenced");
-                    }
+                System.out.println("static, " + assignor + ": it has what it had");
+                try (Member twin = new Member(group, assignor, "two", read)) {
+                    if (assignor.endsWith("Assignor"))
+                        until("a twin", () -> twin.owned.equals(had), one, twin);
+                    refused(assignor.endsWith("Assignor") ? again : twin);
                 }
             }
         }
+    }
+
+    /** Of two with one name a classic group fences the older, and one of the consumer protocol refuses the newer. */
+    static void refused(Member member) {
+        try {
+            until("a member that is refused", () -> false, member);
+        } catch (KafkaException e) {
+            System.out.println("static: one of two is refused by " + e.getClass().getSimpleName());
+        }
+    }
+
+    /** A classic member is replaced by one of the consumer protocol, which is replaced by a classic one; each record is read once. */
+    static void migrates(String group) {
+        Map<String, Integer> read = new HashMap<>();
+        Member before = new Member(group, "CooperativeStickyAssignor", null, read);
+        String[] next = {"uniform", "CooperativeStickyAssignor"};
+        Member first = before;
+        until("a member alone", () -> first.owned.size() == PARTITIONS && read.size() == RECORDS, first);
+        for (String assignor : next) {
+            Member after = new Member(group, assignor, null, read);
+            Member old = before;
+            until("two of both kinds", () -> old.owned.size() == PARTITIONS / 2 && after.owned.size() == PARTITIONS / 2, old, after);
+            old.close();
+            until("the other kind alone", () -> after.owned.size() == PARTITIONS, after);
+            System.out.println("from one kind to the other: " + assignor);
+            before = after;
+        }
+        before.close();
+        if (Collections.max(read.values()) != 1)
+            throw new IllegalStateException("read were " + read);
     }
 }
