@@ -106,6 +106,11 @@ func (m *Machine) newCreation(rt *kmsg.CreateTopicsRequestTopic, twice map[strin
 	if err != nil {
 		return nil, err
 	}
+	if m.o.Settings.RefuseUnknownReplicas { // and at the configuration before the replicas
+		if err := m.o.Configs.Validate(configs); err != nil {
+			return nil, err
+		}
+	}
 	replicas, err := m.assignment(rt)
 	if err != nil {
 		return nil, err

@@ -87,6 +87,7 @@ func (m *Machine) deleteTopics(r *kmsg.DeleteTopicsRequest, permit Permit, done 
 	for i := range wanted {
 		t, err := m.toDelete(r.Version, &wanted[i])
 		if twice[m.nameOrID(&wanted[i])] {
+			resp.Topics[i].Topic = nameAmong(r.Topics, t, wanted[i].Topic)
 			err = errcode.New(kerr.InvalidRequest, "Duplicate topic name or id.")
 		}
 		if err == nil {
@@ -96,7 +97,9 @@ func (m *Machine) deleteTopics(r *kmsg.DeleteTopicsRequest, permit Permit, done 
 			q.result(m, i, err)
 			continue
 		}
-		resp.Topics[i].Topic, resp.Topics[i].TopicID = &t.name, t.id
+		if resp.Topics[i].Topic = &t.name; m.o.Settings.Embedded { // 3.9 tells no id that it was not told
+			resp.Topics[i].TopicID = t.id
+		}
 		marks = append(marks, &mark{t, func(err error) {
 			if err != nil {
 				q.result(m, i, err)
@@ -107,6 +110,14 @@ func (m *Machine) deleteTopics(r *kmsg.DeleteTopicsRequest, permit Permit, done 
 	}
 	q.begin(m, r.TimeoutMillis)
 	m.markTopics(marks)
+}
+
+// nameAmong is the name of a topic that is asked for twice, if it is once asked for by its name.
+func nameAmong(asked []kmsg.DeleteTopicsRequestTopic, t *topic, otherwise *string) *string {
+	if t != nil && slices.ContainsFunc(asked, func(w kmsg.DeleteTopicsRequestTopic) bool { return w.Topic != nil && *w.Topic == t.name }) {
+		return &t.name
+	}
+	return otherwise
 }
 
 // nameOrID is the topic that an entry of DeleteTopics means, however it says so.

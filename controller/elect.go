@@ -19,10 +19,9 @@ import (
 const uncleanElection = 1
 
 var (
-	errNoPartition   = errcode.New(kerr.UnknownTopicOrPartition, "The partition does not exist.")
-	errTopicDeleted  = errcode.New(kerr.InvalidTopicException, "The topic is being deleted")
-	errElectionType  = errcode.New(kerr.InvalidRequest, "There is no election of this type.")
-	errElectionTwice = errcode.New(kerr.InvalidRequest, "The partition is named twice.")
+	errNoPartition  = errcode.New(kerr.UnknownTopicOrPartition, "The partition does not exist.")
+	errTopicDeleted = errcode.New(kerr.InvalidTopicException, "The topic is being deleted")
+	errElectionType = errcode.New(kerr.InvalidRequest, "There is no election of this type.")
 )
 
 // electLeaders serves ElectLeaders. It is answered when the new leaders serve, or when the request's time is over. Asked for all
@@ -30,22 +29,19 @@ var (
 func (m *Machine) electLeaders(r *kmsg.ElectLeadersRequest, done func(*kmsg.ElectLeadersResponse)) {
 	resp := r.ResponseKind().(*kmsg.ElectLeadersResponse)
 	all := r.Topics == nil
-	results := &electionResults{resp: resp, all: all}
+	results := newElectionResults(r, resp, m.o.Settings.Embedded)
 	answer := func(m *Machine) {
 		results.fill()
 		m.do(Answer{resp, func() { done(resp) }})
 	}
-	if !m.active() {
+	switch {
+	case !m.active():
 		resp.ErrorCode = kerr.NotController.Code
-	}
-	if all && m.active() {
+	case r.ElectionType != 0 && r.ElectionType != uncleanElection && (all || len(r.Topics) > 0 || !m.o.Settings.Embedded):
+		resp.ErrorCode = errElectionType.Code()
+	case all:
 		for _, x := range m.reign.allRefs() {
 			results.add(x.t.name, x.p)
-		}
-	}
-	for _, rt := range r.Topics {
-		for _, p := range rt.Partitions {
-			results.add(rt.Topic, p)
 		}
 	}
 	q := m.newRequest(len(results.rows), r.TimeoutMillis, results.set, answer)
@@ -58,7 +54,7 @@ func (m *Machine) electLeaders(r *kmsg.ElectLeadersRequest, done func(*kmsg.Elec
 	for i, row := range results.rows {
 		x, err := m.electable(row.topic, row.partition, r.ElectionType)
 		if _, twice := index[x]; twice && err == nil {
-			err = errElectionTwice
+			err = kerr.ElectionNotNeeded // the first time is enough
 		}
 		if err != nil {
 			q.result(m, i, err)
@@ -82,49 +78,6 @@ func (m *Machine) electLeaders(r *kmsg.ElectLeadersRequest, done func(*kmsg.Elec
 				m.await(x.t, x.p, x.p+1, func() { q.result(m, index[x], nil) })
 			}
 		}})
-}
-
-// electionResults are the rows of an answer.
-type electionResults struct {
-	resp *kmsg.ElectLeadersResponse
-	all  bool
-	rows []electionRow
-}
-
-type electionRow struct {
-	topic     string
-	partition int32
-	code      int16
-	message   *string
-}
-
-func (e *electionResults) add(topic string, partition int32) {
-	e.rows = append(e.rows, electionRow{topic: topic, partition: partition})
-}
-
-func (e *electionResults) set(i int, code int16, message *string) {
-	e.rows[i].code, e.rows[i].message = code, message
-}
-
-// fill writes the rows, topics together.
-func (e *electionResults) fill() {
-	at := map[string]int{}
-	for _, row := range e.rows {
-		if e.all && row.code == kerr.ElectionNotNeeded.Code {
-			continue
-		}
-		i, ok := at[row.topic]
-		if !ok {
-			i = len(e.resp.Topics)
-			at[row.topic] = i
-			t := kmsg.NewElectLeadersResponseTopic()
-			t.Topic = row.topic
-			e.resp.Topics = append(e.resp.Topics, t)
-		}
-		p := kmsg.NewElectLeadersResponseTopicPartition()
-		p.Partition, p.ErrorCode, p.ErrorMessage = row.partition, row.code, row.message
-		e.resp.Topics[i].Partitions = append(e.resp.Topics[i].Partitions, p)
-	}
 }
 
 // electable finds a partition of which an election can be asked.

@@ -112,6 +112,7 @@ func (m *Machine) extensionsChanged() {
 
 // updateOnZooKeeper serves UpdateFeatures where only the setting can be changed: other features are refused as 3.9 does.
 func (m *Machine) updateOnZooKeeper(r *kmsg.UpdateFeaturesRequest, resp *kmsg.UpdateFeaturesResponse, done func()) {
+	r.FeatureUpdates = once(r.FeatureUpdates, func(u *kmsg.UpdateFeaturesRequestFeatureUpdate) string { return u.Feature })
 	resp.Results = refusedFeatures(r)
 	q := m.newRequest(len(resp.Results), r.TimeoutMillis, func(i int, code int16, message *string) {
 		if code == kerr.NotController.Code {

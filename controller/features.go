@@ -185,13 +185,13 @@ func (m *Machine) checkFeature(u *kmsg.UpdateFeaturesRequestFeatureUpdate, versi
 	if version == 0 {
 		kind = upgrade
 	}
-	known, _ := m.o.Settings.feature(u.Feature)
+	known, ok := m.o.Settings.feature(u.Feature)
 	switch now := m.features.Level(u.Feature); {
 	case kind < upgrade || kind > unsafeDowngrade:
 		return "The controller does not support the given upgrade type."
 	case u.MaxVersionLevel < 0:
 		return "A feature version cannot be less than 0."
-	case u.MaxVersionLevel > known.Max && known.Max == 0:
+	case !ok:
 		return fmt.Sprintf("Local controller %d does not support this feature.", m.id)
 	case u.MaxVersionLevel > known.Max:
 		return fmt.Sprintf("Local controller %d only supports versions 0-%d", m.id, known.Max)

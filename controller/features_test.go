@@ -59,6 +59,7 @@ func TestUpdateFeatures(t *testing.T) {
 		level   int16
 	}{
 		{0, []featureUpdate{{"nope", 1, 1, false}}, nope, 2},
+		{2, []featureUpdate{{"nope", 0, 2, false}}, "0 for feature nope. Local controller 1 does not support this feature.", 2},
 		{0, []featureUpdate{{tv, 3, 1, false}}, "3 for feature transaction.version. Local controller 1 only supports versions 0-2", 2},
 		{0, []featureUpdate{{tv, -1, 1, false}}, "-1 for feature transaction.version. A feature version cannot be less than 0.", 2},
 		{0, []featureUpdate{{tv, 1, 2, true}}, "1" + downgrade, 2},

@@ -34,6 +34,9 @@ type wish struct {
 func (m *Machine) alterReassignments(r *kmsg.AlterPartitionAssignmentsRequest, done func(*kmsg.AlterPartitionAssignmentsResponse)) {
 	resp := r.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
 	resp.AllowReplicationFactorChange = r.AllowReplicationFactorChange
+	if !m.o.Settings.Embedded {
+		r.Topics = lastWishes(r.Topics)
+	}
 	if !m.active() {
 		resp.ErrorCode, resp.ErrorMessage = errNotController.Code(), errcode.Message(errNotController)
 		m.do(Answer{resp, func() { done(resp) }})
@@ -65,6 +68,30 @@ func (m *Machine) alterReassignments(r *kmsg.AlterPartitionAssignmentsRequest, d
 	m.reassign(wishes)
 }
 
+// lastWishes leaves of each partition the last wish, as 3.9 does, for which the wishes are a map.
+func lastWishes(topics []kmsg.AlterPartitionAssignmentsRequestTopic) (kept []kmsg.AlterPartitionAssignmentsRequestTopic) {
+	place, seen := map[string]int{}, map[string]map[int32]int{}
+	for _, rt := range topics {
+		for _, rp := range rt.Partitions {
+			if seen[rt.Topic] == nil {
+				seen[rt.Topic] = map[int32]int{}
+				place[rt.Topic] = len(kept)
+				t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+				t.Topic = rt.Topic
+				kept = append(kept, t)
+			}
+			of := &kept[place[rt.Topic]]
+			if at, again := seen[rt.Topic][rp.Partition]; again {
+				of.Partitions[at] = rp
+				continue
+			}
+			seen[rt.Topic][rp.Partition] = len(of.Partitions)
+			of.Partitions = append(of.Partitions, rp)
+		}
+	}
+	return kept
+}
+
 // reassign begins, replaces and cancels reassignments; the wishes for a topic together.
 func (m *Machine) reassign(wishes []*wish) {
 	byName := map[string][]*wish{}
@@ -84,7 +111,7 @@ func (m *Machine) reassignTopic(name string, wishes []*wish) {
 	t := m.reign.topics[name]
 	if t == nil || t.deletion != nil {
 		for _, w := range wishes {
-			w.done(errNoPartition)
+			w.done(m.withoutPartition(w))
 		}
 		return
 	}
@@ -96,7 +123,8 @@ func (m *Machine) reassignTopic(name string, wishes []*wish) {
 type beginning struct {
 	t      *topic
 	wishes []*wish
-	plans  []plan // those of the wishes that are granted
+	plans  []plan  // those of the wishes that are granted
+	later  []*wish // for partitions of which another is granted now
 	refuse []func()
 }
 
@@ -119,7 +147,11 @@ func (m *Machine) planMoves(b *beginning, z *znode.Topic) []stateWrite {
 	seen := map[int32]bool{}
 	for _, w := range wishes {
 		x := ref{b.t, w.partition}
-		if w.partition >= 0 && int(w.partition) < len(b.t.parts) && !seen[w.partition] {
+		if seen[w.partition] {
+			b.later = append(b.later, w)
+			continue
+		}
+		if w.partition >= 0 && int(w.partition) < len(b.t.parts) {
 			again := func() { m.reassign([]*wish{w}) }
 			if v := b.t.moves[x.p]; v != nil && v.stage >= moveSwitching {
 				v.queue = append(v.queue, again)
@@ -132,9 +164,6 @@ func (m *Machine) planMoves(b *beginning, z *znode.Topic) []stateWrite {
 		}
 		b.wishes = append(b.wishes, w)
 		p, state, err := m.planMove(x, w)
-		if err == nil && seen[x.p] {
-			err = errcode.New(kerr.InvalidRequest, "The partition is named twice.")
-		}
 		if err != nil {
 			b.refuse = append(b.refuse, func() { w.done(err) })
 			continue
@@ -162,7 +191,7 @@ func setOrDelete(to map[int32][]int32, p int32, ids []int32) {
 // planMove decides about one wish. If there is something to do it also returns the state that goes with it.
 func (m *Machine) planMove(x ref, w *wish) (plan, *stateWrite, error) {
 	if x.p < 0 || int(x.p) >= len(x.t.parts) || x.part().version < 0 {
-		return plan{}, nil, errNoPartition
+		return plan{}, nil, m.withoutPartition(w)
 	}
 	p, from, target := x.part(), x.written(), w.target
 	if target == nil {
@@ -202,18 +231,37 @@ func (m *Machine) planMove(x ref, w *wish) (plan, *stateWrite, error) {
 	return n, &stateWrite{x: x, state: next, settle: true}, nil
 }
 
+// withoutPartition is why a wish for a partition that there is not cannot be granted. 3.9 looks at the wish first.
+func (m *Machine) withoutPartition(w *wish) error {
+	switch {
+	case m.o.Settings.Embedded:
+		return errNoPartition
+	case w.target == nil:
+		return errNoMove
+	}
+	return cmp.Or(possible(w.target), error(errNoPartition))
+}
+
+// possible says why no partition can have a list of replicas.
+func possible(target []int32) error {
+	switch {
+	case len(target) == 0:
+		return errcode.Newf(kerr.InvalidReplicaAssignment, "Empty replica list specified in partition reassignment.")
+	case len(slices.Compact(slices.Sorted(slices.Values(target)))) != len(target):
+		return errcode.Newf(kerr.InvalidReplicaAssignment, "Duplicate replica ids in partition reassignment replica list: %s", commas(target))
+	case slices.Min(target) < 0:
+		return errcode.Newf(kerr.InvalidReplicaAssignment, "Invalid broker id in replica list: %s", commas(target))
+	}
+	return nil
+}
+
 // validTarget says why a partition cannot go to a target. Words as kafka.controller.KafkaController.validateReplicas.
 func (m *Machine) validTarget(x ref, w *wish, from, to assignment, target []int32) error {
 	refuse := func(format string, args ...any) error {
 		return errcode.Newf(kerr.InvalidReplicaAssignment, format, args...)
 	}
-	switch {
-	case len(target) == 0:
-		return refuse("Empty replica list specified in partition reassignment.")
-	case len(slices.Compact(slices.Sorted(slices.Values(target)))) != len(target):
-		return refuse("Duplicate replica ids in partition reassignment replica list: %s", commas(target))
-	case slices.Min(target) < 0:
-		return refuse("Invalid broker id in replica list: %s", commas(target))
+	if err := possible(target); err != nil {
+		return err
 	}
 	if w.target != nil {
 		for _, id := range to.adding {
@@ -231,6 +279,7 @@ func (m *Machine) validTarget(x ref, w *wish, from, to assignment, target []int3
 
 // begun goes on with the reassignments whose beginning is in the node.
 func (m *Machine) begun(b *beginning, err error) {
+	defer m.reassign(b.later)
 	for _, refuse := range b.refuse {
 		refuse()
 	}

@@ -17,6 +17,11 @@ func (c *Coordinator) OffsetFetch(_ Caller, r *kmsg.OffsetFetchRequest, reply fu
 	if r.Version < 8 {
 		groups = []kmsg.OffsetFetchRequestGroup{asGroup(r)}
 	}
+	if !c.o.Config.Kafka4 {
+		for i := range groups {
+			groups[i].Topics = fetched.once(groups[i].Topics)
+		}
+	}
 	answers := make([]kmsg.OffsetFetchResponseGroup, len(groups))
 	all := runtime.NewGather(len(groups), func() {
 		resp := kmsg.NewPtrOffsetFetchResponse()

@@ -2,6 +2,7 @@ package groupcoord
 
 import (
 	"errors"
+	"slices"
 	"unicode/utf16"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -24,6 +25,10 @@ var (
 // v0 (only without ZooKeeper, see broker/oldoffsets) · v1 generation, commit timestamp · v2–v4 retention time ·
 // v6 leader epoch · v7 group.instance.id · v9 GROUP_ID_NOT_FOUND · v10 topic ids.
 func (c *Coordinator) OffsetCommit(_ Caller, r *kmsg.OffsetCommitRequest, reply func(kmsg.Response)) {
+	r.Topics = slices.DeleteFunc(r.Topics, func(t kmsg.OffsetCommitRequestTopic) bool { return len(t.Partitions) == 0 })
+	if !c.o.Config.Kafka4 {
+		r.Topics = committed.once(r.Topics)
+	}
 	ev := &commit{request: r, reply: reply, topics: make([]target, len(r.Topics))}
 	ev.response = kmsg.NewPtrOffsetCommitResponse()
 	ev.response.Version = r.Version
@@ -210,18 +215,26 @@ func JavaLength(s string) int {
 
 // OffsetDelete deletes committed offsets, except of topics that members of the group consume.
 func (c *Coordinator) OffsetDelete(_ Caller, r *kmsg.OffsetDeleteRequest, reply func(kmsg.Response)) {
+	r.Topics = forgotten.together(r.Topics)
 	ev := &offsetDelete{request: r, response: kmsg.NewPtrOffsetDeleteResponse(), reply: reply}
 	ev.response.Version = r.Version
 	ev.response.Topics = make([]kmsg.OffsetDeleteResponseTopic, len(r.Topics))
 	for i := range r.Topics {
 		t, a := &r.Topics[i], &ev.response.Topics[i]
-		a.Topic, a.Partitions = t.Topic, make([]kmsg.OffsetDeleteResponseTopicPartition, len(t.Partitions))
-		n := c.o.Metadata.PartitionCount(t.Topic)
+		a.Topic, a.Partitions = t.Topic, make([]kmsg.OffsetDeleteResponseTopicPartition, 0, len(t.Partitions))
+		n, known := c.o.Metadata.PartitionCount(t.Topic), map[int32]bool{}
 		for j := range t.Partitions {
-			a.Partitions[j].Partition = t.Partitions[j].Partition
-			if p := t.Partitions[j].Partition; p < 0 || p >= n {
-				a.Partitions[j].ErrorCode = errUnknownPartition.Code()
+			p := kmsg.NewOffsetDeleteResponseTopicPartition()
+			p.Partition = t.Partitions[j].Partition
+			switch {
+			case p.Partition < 0 || p.Partition >= n:
+				p.ErrorCode = errUnknownPartition.Code()
+			case known[p.Partition] && !c.o.Config.Kafka4:
+				continue
+			default:
+				known[p.Partition] = true
 			}
+			a.Partitions = append(a.Partitions, p)
 		}
 	}
 	if r.Group == "" {

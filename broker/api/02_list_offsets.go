@@ -95,11 +95,8 @@ func (s *Services) listOffset(c *Call, r *kmsg.ListOffsetsRequest, topic string,
 		Topic: topic, Partition: asked.Partition, Timestamp: asked.Timestamp, CurrentLeaderEpoch: asked.CurrentLeaderEpoch,
 		ReplicaID: r.ReplicaID, Committed: r.IsolationLevel == readCommitted,
 	}
-	if err == nil && !knownIsolation(r.IsolationLevel) {
-		err = errIsolation
-	}
-	if err == nil && !knownTimestamp(asked.Timestamp, r.Version) {
-		err = replica.ErrTimestamp
+	if err == nil {
+		err = s.checkOffsetQuery(r, asked.Timestamp)
 	}
 	p := kmsg.NewListOffsetsResponseTopicPartition()
 	p.Partition, p.Timestamp, p.Offset, p.LeaderEpoch = asked.Partition, -1, -1, -1
@@ -122,6 +119,20 @@ func (s *Services) listOffset(c *Call, r *kmsg.ListOffsetsRequest, topic string,
 		s.logUnexpected(c, "list offsets", topic, asked.Partition, err)
 	}
 	return p
+}
+
+// checkOffsetQuery refuses times and isolation levels that there are not. 3.9 looks at the time first.
+func (s *Services) checkOffsetQuery(r *kmsg.ListOffsetsRequest, timestamp int64) error {
+	known := knownTimestamp(timestamp, r.Version)
+	switch {
+	case !known && !s.Embedded:
+		return replica.ErrTimestamp
+	case !knownIsolation(r.IsolationLevel):
+		return errIsolation
+	case !known:
+		return replica.ErrTimestamp
+	}
+	return nil
 }
 
 // readCommitted is the isolation level that hides what is not committed.

@@ -115,7 +115,7 @@ func describedRow(row *config.Row, r *kmsg.DescribeConfigsRequest) kmsg.Describe
 	answer.ReadOnly, answer.IsSensitive = row.ReadOnly, row.Sensitive
 	answer.Source = kmsg.ConfigSource(row.Source)
 	answer.ConfigType = kmsg.ConfigType(row.Type)
-	if r.IncludeDocumentation {
+	if r.IncludeDocumentation || row.Source == config.SourceBrokerLogger { // Kafka's loggers have none, and say so unasked
 		answer.Documentation = &row.Doc
 	}
 	if r.IncludeSynonyms {

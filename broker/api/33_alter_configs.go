@@ -2,6 +2,7 @@ package api
 
 import (
 	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/controller"
 	"github.com/gregor-broker/gregor/wire/errcode"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -21,12 +22,23 @@ func serveAlterConfigs(s *Services, c *Call, request kmsg.Request) {
 	for i, res := range r.Resources {
 		resources[i] = resource{res.ResourceType, res.ResourceName}
 	}
+	valuesOf := func(i int) []config.Change {
+		values := make([]config.Change, 0, len(r.Resources[i].Configs))
+		for _, k := range r.Resources[i].Configs {
+			values = append(values, config.Change{Name: k.Name, Op: config.Set, Value: k.Value})
+		}
+		return values
+	}
+	check := func(i int) error { // 4.4 looks at the values of a topic before it looks for the topic, if there can be one
+		if !s.Embedded || resources[i].kind != kmsg.ConfigResourceTypeTopic || controller.ValidTopicName(resources[i].name) != nil {
+			return nil
+		}
+		_, err := config.ReplaceTopic(s.Config.Now(), valuesOf(i))
+		return err
+	}
 	change := func(i int) change {
+		values := valuesOf(i)
 		return func(old map[string]string) (map[string]string, error) {
-			values := make([]config.Change, 0, len(r.Resources[i].Configs))
-			for _, k := range r.Resources[i].Configs {
-				values = append(values, config.Change{Name: k.Name, Op: config.Set, Value: k.Value})
-			}
 			switch resources[i].kind {
 			case kmsg.ConfigResourceTypeBroker:
 				return config.ReplaceBroker(s.Config.Now(), resources[i].name != "", old, values)
@@ -40,7 +52,7 @@ func serveAlterConfigs(s *Services, c *Call, request kmsg.Request) {
 			return config.ReplaceTopic(s.Config.Now(), values)
 		}
 	}
-	s.alterResources(resources, r.ValidateOnly, nil, change, func(results []error) {
+	s.alterResources(resources, r.ValidateOnly, check, change, func(results []error) {
 		response := kmsg.NewPtrAlterConfigsResponse()
 		for i, err := range results {
 			answer := kmsg.NewAlterConfigsResponseResource()

@@ -27,7 +27,7 @@ const (
 
 func serveDescribeClientQuotas(s *Services, c *Call, request kmsg.Request) {
 	response := kmsg.NewPtrDescribeClientQuotasResponse()
-	f, err := filterOf(request.(*kmsg.DescribeClientQuotasRequest))
+	f, err := filterOf(request.(*kmsg.DescribeClientQuotasRequest), s.Embedded)
 	if err != nil {
 		response.ErrorCode, response.ErrorMessage = c.Code(err), errcode.Message(err)
 		c.Reply(response)
@@ -47,7 +47,8 @@ func serveDescribeClientQuotas(s *Services, c *Call, request kmsg.Request) {
 	c.Reply(response)
 }
 
-func filterOf(r *kmsg.DescribeClientQuotasRequest) (*quotaFilter, error) {
+// filterOf reads what is asked for. Where a name makes no sense 3.9 does not look at it, 4.4 (strictly) refuses it.
+func filterOf(r *kmsg.DescribeClientQuotasRequest, strictly bool) (*quotaFilter, error) {
 	f := &quotaFilter{asked: map[string]match{}, strict: r.Strict}
 	for i := range r.Components {
 		c := &r.Components[i]
@@ -62,9 +63,9 @@ func filterOf(r *kmsg.DescribeClientQuotasRequest) (*quotaFilter, error) {
 			return nil, errcode.Newf(kerr.InvalidRequest, "Duplicate %s filter component entity type", c.EntityType)
 		case c.MatchType == matchExact && c.Match != nil:
 			m.name = entityName(c.EntityType, *c.Match)
-		case c.MatchType == matchDefault && c.Match == nil:
+		case c.MatchType == matchDefault && (c.Match == nil || !strictly):
 			m.name = defaultEntity
-		case c.MatchType == matchAny && c.Match == nil:
+		case c.MatchType == matchAny && (c.Match == nil || !strictly):
 			m.any = true
 		default:
 			return nil, errcode.Newf(kerr.InvalidRequest, "A filter of %s that matches by type %d needs a name if, and only if, it is exact", c.EntityType, c.MatchType)

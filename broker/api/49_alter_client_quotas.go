@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/wire/errcode"
@@ -66,7 +67,7 @@ func (s *Services) quotaEntries(r *kmsg.AlterClientQuotasRequest) []*quotaEntry 
 	var entries []*quotaEntry
 	place := map[[2]string]*quotaEntry{}
 	for i := range r.Entries {
-		e := &quotaEntry{named: r.Entries[i].Entity}
+		e := &quotaEntry{named: lastOfTypes(r.Entries[i].Entity)}
 		keys := map[string]bool{}
 		for _, op := range r.Entries[i].Ops {
 			if keys[op.Key] && s.Embedded {
@@ -93,6 +94,16 @@ func (s *Services) quotaEntries(r *kmsg.AlterClientQuotasRequest) []*quotaEntry 
 		}
 	}
 	return entries
+}
+
+// lastOfTypes leaves of each type of an entity the last part.
+func lastOfTypes(parts []kmsg.AlterClientQuotasRequestEntryEntity) (kept []kmsg.AlterClientQuotasRequestEntryEntity) {
+	for i, part := range parts {
+		if !slices.ContainsFunc(parts[i+1:], func(later kmsg.AlterClientQuotasRequestEntryEntity) bool { return later.Type == part.Type }) {
+			kept = append(kept, part)
+		}
+	}
+	return kept
 }
 
 func entityOf(entry *kmsg.AlterClientQuotasRequestEntry) (quotaEntity, error) {

@@ -54,7 +54,7 @@ func serveDescribeUserSCRAM(s *Services, c *Call, request kmsg.Request) {
 		result := kmsg.DescribeUserSCRAMCredentialsResponseResult{User: u.Name, CredentialInfos: scramInfos(stored(u.Name))}
 		var err error
 		switch {
-		case counts[u.Name] > 1:
+		case counts[u.Name] > 1 && (s.Embedded || u.Name != ""):
 			err = errcode.Newf(kerr.DuplicateResource, "Cannot describe SCRAM credentials for the same user twice in a single request: %s", u.Name)
 		case len(result.CredentialInfos) == 0:
 			err = errcode.Newf(kerr.ResourceNotFound, "Attempt to describe a user credential that does not exist: %s", u.Name)

@@ -62,6 +62,8 @@ func (s *Services) loggerLevels(changes []config.Change) (map[string]string, err
 		case c.Op == config.Append, c.Op == config.Subtract:
 			op := map[config.Op]string{config.Append: "APPEND", config.Subtract: "SUBTRACT"}[c.Op]
 			return nil, errcode.Newf(kerr.InvalidRequest, "%s operation is not allowed for the BROKER_LOGGER resource", op)
+		case c.Op != config.Set && c.Op != config.Delete:
+			return nil, config.ErrUnknownOp(c)
 		case !s.Levels.Known(c.Name):
 			return nil, errcode.Newf(kerr.InvalidConfig, "Logger %s does not exist!", c.Name)
 		case c.Op == config.Delete && c.Name == loglevel.Root:

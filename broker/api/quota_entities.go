@@ -61,16 +61,16 @@ func (e *quotaEntity) field(kind string) **string {
 	return nil
 }
 
-// set gives the entity a part; a nil name is the default. After ZkAdminManager.parseAndSanitizeQuotaEntity.
+// set gives the entity a part; a nil name is the default. Of a type that is named again the last name counts. After ZkAdminManager.parseAndSanitizeQuotaEntity.
 func (e *quotaEntity) set(kind string, name *string) error {
 	f := e.field(kind)
 	switch {
 	case f == nil:
 		return errcode.Newf(kerr.InvalidRequest, "Unhandled client quota entity type: %s", kind)
-	case *f != nil:
-		return errcode.Newf(kerr.InvalidRequest, "Duplicate %s entity", kind)
 	case name == nil:
 		name = ptr(defaultEntity)
+	case kind == entityIP && *name == defaultEntity:
+		return errNoAddress(*name)
 	case *name == "":
 		return errcode.Newf(kerr.InvalidRequest, "Empty %s not supported", kind)
 	default:
@@ -90,6 +90,10 @@ func entityName(kind, name string) string {
 	return controller.EntityName(name)
 }
 
+func errNoAddress(text string) error {
+	return errcode.Newf(kerr.InvalidRequest, "%s is not a valid IP address.", text)
+}
+
 // check refuses entities that there cannot be.
 func (e *quotaEntity) check() error {
 	switch {
@@ -98,7 +102,7 @@ func (e *quotaEntity) check() error {
 	case e.ip != nil && (e.user != nil || e.client != nil):
 		return errcode.New(kerr.InvalidRequest, "Invalid quota entity combination, IP entity should not be used with user/client ID entity.")
 	case e.ip != nil && *e.ip != defaultEntity && net.ParseIP(*e.ip) == nil:
-		return errcode.Newf(kerr.InvalidRequest, "%s is not a valid IP address.", *e.ip)
+		return errNoAddress(*e.ip)
 	}
 	return nil
 }

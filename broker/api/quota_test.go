@@ -242,7 +242,7 @@ func TestQuotaFilter(t *testing.T) {
 	} {
 		r := kmsg.NewPtrDescribeClientQuotasRequest()
 		r.Components, r.Strict = c.components, c.strict
-		f, err := filterOf(r)
+		f, err := filterOf(r, true)
 		if errcode.Of(err) != c.code {
 			t.Errorf("%+v: %v", c.components, err)
 		}

@@ -113,6 +113,11 @@ func (s *Snapshot) applyAll(table *scopeKeys, old map[string]string, changes []C
 	return next, nil
 }
 
+// ErrUnknownOp refuses an operation that there is not.
+func ErrUnknownOp(c Change) error {
+	return errcode.Newf(kerr.InvalidRequest, "Unknown operation type %d for config key %s", c.Op, c.Name)
+}
+
 func (s *Snapshot) apply(table *scopeKeys, overrides map[string]string, c Change) error {
 	switch c.Op {
 	case Set:
@@ -122,9 +127,22 @@ func (s *Snapshot) apply(table *scopeKeys, overrides map[string]string, c Change
 	case Append, Subtract:
 		return s.applyToList(table, overrides, c)
 	default:
-		return errcode.Newf(kerr.InvalidRequest, "Unknown operation type %d for config key %s", c.Op, c.Name)
+		return ErrUnknownOp(c)
 	}
 	return nil
+}
+
+// listed splits as Java's String.split does: blanks stay, and nothing is left of a list of commas alone, but of no text is one empty
+// item, which few lists may have.
+func listed(text string) []string {
+	if text == "" {
+		return []string{""}
+	}
+	items := strings.Split(text, ",")
+	for len(items) > 0 && items[len(items)-1] == "" {
+		items = items[:len(items)-1]
+	}
+	return items
 }
 
 // applyToList appends what is not there yet, or subtracts. A list without override begins as Kafka's default, not as
@@ -136,9 +154,9 @@ func (s *Snapshot) applyToList(table *scopeKeys, overrides map[string]string, c 
 	}
 	list := asList(k.defaults[s.mode-1])
 	if written, ok := overrides[c.Name]; ok {
-		list = splitList(strings.TrimSpace(written), false)
+		list = slices.DeleteFunc(listed(written), func(item string) bool { return item == "" })
 	}
-	for _, item := range splitList(strings.TrimSpace(*c.Value), false) {
+	for _, item := range listed(*c.Value) {
 		has := slices.Contains(list, item)
 		if c.Op == Append && !has {
 			list = append(list, item)

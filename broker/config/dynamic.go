@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -119,7 +120,7 @@ func (s *Snapshot) checkAltered(perBroker bool, old, next map[string]string) err
 		if problem != nil {
 			return errcode.New(kerr.InvalidRequest, problem.message(name))
 		}
-		if err := s.checkStep(k, v); err != nil {
+		if err := s.checkStep(name, k, v); err != nil {
 			return err
 		}
 	}
@@ -130,8 +131,10 @@ func (s *Snapshot) checkAltered(perBroker bool, old, next map[string]string) err
 func (s *Snapshot) checkDynamicNames(names []string, perBroker bool) error {
 	var fixed, single []string
 	for _, name := range names {
-		k := brokerTable.byName[name]
+		k := keyOf(name)
 		switch {
+		case k == nil && !perBroker && ofOneListener.MatchString(name):
+			single = append(single, name)
 		case k == nil:
 		case k.readOnlyIn(s.mode):
 			fixed = append(fixed, name)
@@ -178,11 +181,25 @@ func (k *Key) unchangeable() bool {
 	return k.Standing == Refused || k.Standing == Accepted && !k.Stored
 }
 
+// ofOneListener is the form of a setting of one listener. Only the limits that keyOf knows, and the number of processors, may be the
+// same for all brokers.
+var ofOneListener = regexp.MustCompile(`^listener\.name\.[^.]*\..+$`)
+
 // resizable are the numbers of workers, which change by half or to the double at a time (DynamicThreadPool).
 var resizable = []string{"num.io.threads", "num.replica.fetchers"}
 
-func (s *Snapshot) checkStep(k *Key, v parsed) error {
-	if !slices.Contains(resizable, k.Name) {
+// checkStep judges the step from the value of now to the next one. A limit that lets nobody in is for the file only, or for a listener
+// that there is not.
+func (s *Snapshot) checkStep(name string, k *Key, v parsed) error {
+	switch {
+	case name != k.Name && !s.hasListener(name):
+		return nil
+	case k.Name == MaxConnections.Name() || k.Name == ConnectionCreationRate.Name():
+		if limit, _ := v.(int64); limit <= 0 {
+			return errcode.Newf(kerr.InvalidRequest, "Invalid %s %d", k.Name, limit)
+		}
+		return nil
+	case !slices.Contains(resizable, k.Name):
 		return nil
 	}
 	now, next := s.value(k.Name).(int64), v.(int64)

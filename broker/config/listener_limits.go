@@ -65,6 +65,12 @@ func prefixedKey(name string) *Key {
 	return nil
 }
 
+// hasListener says whether a setting of one listener is about one of this broker's.
+func (s *Snapshot) hasListener(setting string) bool {
+	m := listenerLimit.FindStringSubmatch(setting)
+	return m != nil && slices.ContainsFunc(s.listeners, func(l Listener) bool { return strings.EqualFold(l.Name, m[1]) })
+}
+
 // keyOf is the row of a name, with a listener's prefix or without.
 func keyOf(name string) *Key {
 	if k := brokerTable.byName[name]; k != nil {

@@ -142,7 +142,7 @@ func (m *Manager) EpochEnd(topic string, partition, currentLeaderEpoch, epoch in
 		return none, err
 	}
 	found, end := p.log.EndOffsetForEpoch(epoch)
-	if found < 0 || end < 0 {
+	if end < 0 {
 		return none, nil
 	}
 	return EpochEnd{found, end}, nil

@@ -103,16 +103,30 @@ func (c *Conn) Frame() []byte {
 // Receive reads the answer to the oldest request that has none yet.
 func (c *Conn) Receive() kmsg.Response {
 	c.t.Helper()
+	response, err := c.TryReceive()
+	if err != nil {
+		c.t.Fatalf("read an answer: %v", err)
+	}
+	return response
+}
+
+// TryReceive is Receive for a connection that the broker may have closed; then it returns io.EOF.
+func (c *Conn) TryReceive() (kmsg.Response, error) {
+	c.t.Helper()
 	if len(c.waiting) == 0 {
 		c.t.Fatal("no request waits for an answer")
 	}
 	oldest := c.waiting[0]
 	c.waiting = c.waiting[1:]
-	response, err := decode(oldest, c.Frame())
+	frame, err := c.frame()
+	if err != nil {
+		return nil, err
+	}
+	response, err := decode(oldest, frame)
 	if err != nil {
 		c.t.Fatalf("%s v%d: %v", kmsg.NameForKey(oldest.request.Key()), oldest.request.GetVersion(), err)
 	}
-	return response
+	return response, nil
 }
 
 // decode reads an answer's header and body; nothing may be left.

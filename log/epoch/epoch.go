@@ -51,7 +51,7 @@ func (h History) Assign(epoch int32, start int64) (History, bool) {
 func (h History) EndOffset(epoch int32, end int64) (int32, int64) {
 	latest, ok := h.Latest()
 	switch {
-	case !ok || epoch < 0 || epoch > latest:
+	case !ok || epoch == -1 || epoch > latest:
 		return -1, -1
 	case epoch == latest:
 		return epoch, end

@@ -44,7 +44,7 @@ func TestEndOffset(t *testing.T) {
 		end          int64
 	}{
 		{7, 7, 99}, {8, -1, -1}, {-1, -1, -1}, {4, 4, 30}, {5, 4, 30}, {6, 4, 30}, {2, 2, 20}, {3, 2, 20},
-		{1, 1, 10}, // older than all known
+		{1, 1, 10}, {-7, -7, 10}, // older than all known
 	} {
 		if found, end := h.EndOffset(c.epoch, 99); found != c.found || end != c.end {
 			t.Errorf("epoch %d: %d ends at %d, want %d at %d", c.epoch, found, end, c.found, c.end)
