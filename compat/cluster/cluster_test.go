@@ -34,6 +34,17 @@ func shared(t *testing.T) (*harness.Cluster, *tools) {
 	return c, &tools{harness.JavaTools(t, harness.V39), c}
 }
 
+// bothVersions runs a test with the tools of each version.
+func bothVersions(t *testing.T, test func(t *testing.T, c *harness.Cluster, tools *tools)) {
+	for _, version := range []string{harness.V39, harness.V44} {
+		t.Run(version, func(t *testing.T) {
+			c, tools := shared(t)
+			tools.Tools = harness.JavaTools(t, version)
+			test(t, c, tools)
+		})
+	}
+}
+
 // tools are Kafka's, told where the cluster is.
 type tools struct {
 	*harness.Tools
@@ -61,10 +72,10 @@ func (r *tools) seeds() string {
 	return strings.Join(addrs, ",")
 }
 
-// zookeeper runs one command of zookeeper-shell and returns the last line that it printed, which is the answer.
+// zookeeper runs one command of 3.9's zookeeper-shell and returns the last line that it printed, which is the answer.
 func (r *tools) zookeeper(t testing.TB, command ...string) string {
 	t.Helper()
-	out := r.RunAlone(t, "zookeeper-shell", append([]string{"-server", r.cluster.ZooKeeper.Addr}, command...)...)
+	out := harness.JavaTools(t, harness.V39).RunAlone(t, "zookeeper-shell", append([]string{"-server", r.cluster.ZooKeeper.Addr}, command...)...)
 	lines := strings.Split(strings.TrimSpace(out.Stdout), "\n")
 	return lines[len(lines)-1]
 }

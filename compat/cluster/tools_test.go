@@ -18,34 +18,35 @@ import (
 )
 
 func TestTopics(t *testing.T) {
-	c, tools := shared(t)
-	given, computed := name("given"), name("computed")
-	wantMatch(t, tools.run(t, "kafka-topics", "--create", "--topic", given, "--replica-assignment", "1:2:3,3:1:2,2:3:1"), "Created topic "+given)
-	c.AwaitInSync(t, limit, given)
-	for i, want := range [][]int{{1, 2, 3}, {3, 1, 2}, {2, 3, 1}} {
-		p := c.Partitions(t, given)[i]
-		if !slices.Equal(p.Replicas, want) || p.Leader != want[0] {
-			t.Errorf("%s-%d: %+v, want replicas %v", given, i, p, want)
+	bothVersions(t, func(t *testing.T, c *harness.Cluster, tools *tools) {
+		given, computed := name("given"), name("computed")
+		wantMatch(t, tools.run(t, "kafka-topics", "--create", "--topic", given, "--replica-assignment", "1:2:3,3:1:2,2:3:1"), "Created topic "+given)
+		c.AwaitInSync(t, limit, given)
+		for i, want := range [][]int{{1, 2, 3}, {3, 1, 2}, {2, 3, 1}} {
+			p := c.Partitions(t, given)[i]
+			if !slices.Equal(p.Replicas, want) || p.Leader != want[0] {
+				t.Errorf("%s-%d: %+v, want replicas %v", given, i, p, want)
+			}
 		}
-	}
-	wantMatch(t, tools.run(t, "kafka-topics", "--describe", "--topic", given), `Partition: 1\s+Leader: 3\s+Replicas: 3,1,2\s+Isr: [123,]{5}\s`)
+		wantMatch(t, tools.run(t, "kafka-topics", "--describe", "--topic", given), `Partition: 1\s+Leader: 3\s+Replicas: 3,1,2\s+Isr: [123,]{5}\s`)
 
-	tools.run(t, "kafka-topics", "--create", "--topic", computed, "--partitions", "6", "--replication-factor", "3")
-	c.AwaitInSync(t, limit, computed)
-	spread(t, c.Partitions(t, computed), 2, 6)
-	tools.run(t, "kafka-topics", "--alter", "--topic", computed, "--partitions", "9")
-	c.AwaitInSync(t, limit, computed)
-	spread(t, c.Partitions(t, computed), 3, 9)
+		tools.run(t, "kafka-topics", "--create", "--topic", computed, "--partitions", "6", "--replication-factor", "3")
+		c.AwaitInSync(t, limit, computed)
+		spread(t, c.Partitions(t, computed), 2, 6)
+		tools.run(t, "kafka-topics", "--alter", "--topic", computed, "--partitions", "9")
+		c.AwaitInSync(t, limit, computed)
+		spread(t, c.Partitions(t, computed), 3, 9)
 
-	many := tools.try(t, "kafka-topics", "--create", "--topic", name("many"), "--partitions", "1", "--replication-factor", "4")
-	if many.Code == 0 || !strings.Contains(many.String(), "larger than available brokers: 3") {
-		t.Errorf("four replicas on three brokers end with %d:\n%s", many.Code, many)
-	}
-	for _, bad := range []string{"1:1", "1:2,3", "1:2,2:2"} {
-		if out := tools.try(t, "kafka-topics", "--create", "--topic", name("bad"), "--replica-assignment", bad); out.Code == 0 {
-			t.Errorf("the assignment %s is accepted:\n%s", bad, out)
+		many := tools.try(t, "kafka-topics", "--create", "--topic", name("many"), "--partitions", "1", "--replication-factor", "4")
+		if many.Code == 0 || !strings.Contains(many.String(), "larger than available brokers: 3") {
+			t.Errorf("four replicas on three brokers end with %d:\n%s", many.Code, many)
 		}
-	}
+		for _, bad := range []string{"1:1", "1:2,3", "1:2,2:2"} {
+			if out := tools.try(t, "kafka-topics", "--create", "--topic", name("bad"), "--replica-assignment", bad); out.Code == 0 {
+				t.Errorf("the assignment %s is accepted:\n%s", bad, out)
+			}
+		}
+	})
 }
 
 // spread fails the test unless every broker is the first replica of that many partitions, and holds that many.
@@ -88,9 +89,14 @@ func TestBrokerAway(t *testing.T) {
 		}
 		return nil
 	})
-	wantMatch(t, tools.run(t, "kafka-topics", "--describe", "--under-replicated-partitions"), topic+`\s+Partition: 0\s+Leader: 1\s+Replicas: 2,1,3\s+Isr: (1,3|3,1)`)
-	wantMatch(t, tools.run(t, "kafka-topics", "--describe", "--unavailable-partitions"), alone+`\s+Partition: 0\s+Leader: none\s+Replicas: 2\s+Isr: 2`)
-	wantMatch(t, tools.run(t, "kafka-topics", "--describe", "--under-min-isr-partitions"), topic+`\s+Partition: 0`)
+	for _, version := range []string{harness.V39, harness.V44} {
+		describe := func(which string) harness.Output {
+			return harness.JavaTools(t, version).Run(t, "kafka-topics", "--bootstrap-server", tools.seeds(), "--describe", which)
+		}
+		wantMatch(t, describe("--under-replicated-partitions"), topic+`\s+Partition: 0\s+Leader: 1\s+Replicas: 2,1,3\s+Isr: (1,3|3,1)`)
+		wantMatch(t, describe("--unavailable-partitions"), alone+`\s+Partition: 0\s+Leader: none\s+Replicas: 2\s+Isr: 2`)
+		wantMatch(t, describe("--under-min-isr-partitions"), topic+`\s+Partition: 0`)
+	}
 
 	// Below min.insync.replicas acks=all is refused, acks=1 is not.
 	client := c.Client(t, kgo.DefaultProduceTopic(topic), kgo.RecordRetries(0))

@@ -24,7 +24,7 @@ func TestFeatures(t *testing.T) {
 		wantMatch(t, describe(), level("2"))
 		wantMatch(t, features(t, "downgrade", "--feature", "transaction.version=1"), `transaction.version was downgraded to 1\.`)
 		awaitMatch(t, describe, level("1"))
-		wantMatch(t, features(t, "disable", "--feature", "transaction.version"), `transaction.version was disabled\.`)
+		wantMatch(t, features(t, "disable", "--unsafe", "--feature", "transaction.version"), `transaction.version was disabled\.`)
 		awaitMatch(t, describe, level("0"))
 		wantMatch(t, features(t, "upgrade", "--feature", "transaction.version=2"), `transaction.version was upgraded to 2\.`)
 		awaitMatch(t, describe, level("2"))
@@ -47,31 +47,36 @@ func featuresTool(p *place, tools *harness.Tools) func(t testing.TB, args ...str
 	}
 }
 
-// TestExtensions: a cluster of this broker has one feature, with which it has clients' metrics and configurations of groups.
+// TestExtensions: a cluster of this broker has one feature, with which it has clients' metrics, groups of the consumer protocol and
+// configurations of groups.
 func TestExtensions(t *testing.T) {
-	p := clustered(t)
-	if p.Kind != harness.Gregor {
+	harness.NeedCluster(t)
+	if harness.Peer() != harness.Gregor {
 		return // which has no such thing
 	}
+	c := harness.StartCluster(t, harness.ClusterOptions{})
+	p := &place{Addr: c.Seeds(), Kind: harness.Gregor, brokers: c.Brokers, cluster: c}
 	both(t, func(t *testing.T, tools *harness.Tools) {
 		features := featuresTool(p, tools)
-		t.Cleanup(func() { features(t, "downgrade", "--feature", "gregor.extensions=0") }) // whatever happened
 		describe := func() harness.Output { return features(t, "describe") }
 		wantLines(t, describe())
 		wantMatch(t, features(t, "upgrade", "--feature", "gregor.extensions=1", "--dry-run"), `gregor.extensions can be upgraded to 1\.`)
 		wantMatch(t, features(t, "upgrade", "--feature", "gregor.extensions=1"), `gregor.extensions was upgraded to 1\.`)
 		awaitMatch(t, describe, `Feature: gregor.extensions\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 1\s+FinalizedVersionLevel: 1\s`)
-		p.everyExtended(t)
+		p.awaitExtended(t)
+		clientMetrics(t, p, tools)
 		if tools.Version == harness.V44 {
 			wantMatch(t, features(t, "describe", "--node-id", "2"), `Feature: gregor.extensions\s`)
 			wantMatch(t, features(t, "version-mapping"), `transaction\.version=2`)
 			wantMatch(t, features(t, "feature-dependencies", "--feature", "transaction.version=2"), `transaction\.version=2`)
+			protocolGroups(t, p, tools)
+			verifiable(t, p, tools, verifiableTopic(t, p, tools), "--group-protocol", "consumer", "--group-remote-assignor", "range")
+			// A member of a group that never went away.
+			wantRefused(t, features(t, "disable", "--feature", "gregor.extensions"), `groups of the consumer protocol have members: nextgen-group`)
+			wantMatch(t, features(t, "disable", "--unsafe", "--feature", "gregor.extensions"), `gregor.extensions was disabled\.`)
+		} else {
+			wantMatch(t, features(t, "disable", "--feature", "gregor.extensions"), `gregor.extensions was disabled\.`)
 		}
-		clientMetrics(t, p, tools)
-		if tools.Version == harness.V44 {
-			groupConfigs(t, p, tools, name("extended-group"))
-		}
-		wantMatch(t, features(t, "disable", "--feature", "gregor.extensions"), `gregor.extensions was disabled\.`)
 		awaitNoMatch(t, describe, `gregor.extensions`)
 	})
 }

@@ -99,14 +99,17 @@ func yesterday() string {
 	return time.Now().UTC().Add(-24 * time.Hour).Format("2006-01-02T15:04:05.000")
 }
 
-// TestConsumerProtocolGroups: the tools of 4.4 show a group of the consumer protocol (KIP-848), and 4.4's formatters its records.
+// TestConsumerProtocolGroups: the tools of 4.4 show a group of the consumer protocol (KIP-848), and its records.
 func TestConsumerProtocolGroups(t *testing.T) {
 	harness.Need(t, "java")
 	p := alone(t)
 	if p.Kind == harness.Kafka39 {
 		t.Skip("3.9 in ZooKeeper mode has no groups of the consumer protocol")
 	}
-	tools := harness.JavaTools(t, harness.V44)
+	protocolGroups(t, p, harness.JavaTools(t, harness.V44))
+}
+
+func protocolGroups(t *testing.T, p *place, tools *harness.Tools) {
 	topic, group := name("nextgen"), name("nextgen-group")
 	p.createTopic(t, topic, 2)
 	lines := produceLines(t, p, tools, topic, 10)
@@ -122,6 +125,7 @@ func TestConsumerProtocolGroups(t *testing.T) {
 	wantMatch(t, run("--describe", "--group", group), group+`\s+`+topic+`\s+0\s+\d+`)
 
 	member := p.client(t, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()), kgo.ClientID("franz"))
+	defer member.Close()
 	ctx := harness.Context(t, time.Minute)
 	go member.PollFetches(ctx)
 	awaitMatch(t, func() harness.Output { return run("--describe", "--group", group, "--state") }, `uniform\s+Stable\s+1`)

@@ -60,35 +60,44 @@ func TestPerf(t *testing.T) {
 	})
 }
 
-// TestVerifiable: the clients of Kafka's system tests see each record once, in classic groups with and without a static member.
+// TestVerifiable: the clients of Kafka's system tests see each record once, in groups of each kind, with and without a static member.
 func TestVerifiable(t *testing.T) {
 	everywhere(t, func(t *testing.T, p *place, tools *harness.Tools) {
-		topic := name("verifiable")
-		p.createTopic(t, topic, 1)
-		out := tools.RunAlone(t, "kafka-verifiable-producer", "--bootstrap-server", p.Addr, "--topic", topic, "--max-messages", "1000", "--acks", "-1",
-			"--value-prefix", "7", "--repeating-keys", "5", "--message-create-time", "1700000000000")
-		if n := strings.Count(out.Stdout, `"name":"producer_send_success"`); n != 1000 {
-			t.Errorf("%d records were acknowledged, not 1000; the end:\n%s", n, out.Stdout[max(0, len(out.Stdout)-500):])
-		}
-		wantMatch(t, out, `"name":"tool_data".*"sent":1000.*"acked":1000`)
-		consume := func(args ...string) {
-			t.Helper()
-			group := name("verifiable-group")
-			out := tools.Run(t, "kafka-verifiable-consumer", append([]string{"--bootstrap-server", p.Addr, "--topic", topic, "--group-id", group,
-				"--max-messages", "1000", "--verbose"}, args...)...)
-			if n := strings.Count(out.Stdout, `"name":"record_data"`); n != 1000 {
-				t.Errorf("%v: %d records were consumed, not 1000", args, n)
-			}
-			wantMatch(t, out, `"name":"partitions_assigned"`, `"value":"7\.999"`)
-			wantMatch(t, tools.Run(t, "kafka-consumer-groups", "--bootstrap-server", p.Addr, "--describe", "--group", group), group+`\s+`+topic+`\s+0\s+1000\s+1000\s+0\s`)
-		}
-		consume()
-		consume("--group-instance-id", name("instance"), "--enable-autocommit", "--reset-policy", "earliest",
+		topic := verifiableTopic(t, p, tools)
+		verifiable(t, p, tools, topic)
+		verifiable(t, p, tools, topic, "--group-instance-id", name("instance"), "--enable-autocommit", "--reset-policy", "earliest",
 			"--assignment-strategy", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor")
 		if tools.Version == harness.V44 && !p.onZooKeeper() {
-			consume("--group-protocol", "consumer", "--group-remote-assignor", "range")
+			verifiable(t, p, tools, topic, "--group-protocol", "consumer", "--group-remote-assignor", "range")
 		}
 	})
+}
+
+// verifiableTopic is a topic of a thousand records of the verifiable producer.
+func verifiableTopic(t *testing.T, p *place, tools *harness.Tools) string {
+	t.Helper()
+	topic := name("verifiable")
+	p.createTopic(t, topic, 1)
+	out := tools.RunAlone(t, "kafka-verifiable-producer", "--bootstrap-server", p.Addr, "--topic", topic, "--max-messages", "1000", "--acks", "-1",
+		"--value-prefix", "7", "--repeating-keys", "5", "--message-create-time", "1700000000000")
+	if n := strings.Count(out.Stdout, `"name":"producer_send_success"`); n != 1000 {
+		t.Errorf("%d records were acknowledged, not 1000; the end:\n%s", n, out.Stdout[max(0, len(out.Stdout)-500):])
+	}
+	wantMatch(t, out, `"name":"tool_data".*"sent":1000.*"acked":1000`)
+	return topic
+}
+
+// verifiable has the verifiable consumer read such a topic in a new group.
+func verifiable(t *testing.T, p *place, tools *harness.Tools, topic string, args ...string) {
+	t.Helper()
+	group := name("verifiable-group")
+	out := tools.Run(t, "kafka-verifiable-consumer", append([]string{"--bootstrap-server", p.Addr, "--topic", topic, "--group-id", group,
+		"--max-messages", "1000", "--verbose"}, args...)...)
+	if n := strings.Count(out.Stdout, `"name":"record_data"`); n != 1000 {
+		t.Errorf("%v: %d records were consumed, not 1000", args, n)
+	}
+	wantMatch(t, out, `"name":"partitions_assigned"`, `"value":"7\.999"`)
+	wantMatch(t, tools.Run(t, "kafka-consumer-groups", "--bootstrap-server", p.Addr, "--describe", "--group", group), group+`\s+`+topic+`\s+0\s+1000\s+1000\s+0\s`)
 }
 
 func TestEndToEndLatency(t *testing.T) {

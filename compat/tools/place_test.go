@@ -111,8 +111,8 @@ func (p *place) idOf(t testing.TB, b *harness.Broker, tools *harness.Tools) stri
 	return fmt.Sprint(slices.Index(p.brokers, b) + 1)
 }
 
-// everyExtended returns once every broker serves what gregor.extensions brings.
-func (p *place) everyExtended(t testing.TB) {
+// awaitExtended returns once every broker serves what gregor.extensions brings.
+func (p *place) awaitExtended(t testing.TB) {
 	t.Helper()
 	for _, b := range p.brokers {
 		harness.Eventually(t, limit, func() error {

@@ -160,7 +160,7 @@ func TestTable(t *testing.T) {
 		unused[row] = true
 	}
 	everywhere := regexp.MustCompile(`\beverywhere\(`)
-	inCluster := regexp.MustCompile(`\b(everywhere|clustered)\(`)
+	inCluster := regexp.MustCompile(`\b(everywhere|clustered|StartCluster)\(`)
 	rows := toolsTable(t)
 	for i := range rows {
 		row := &rows[i]

@@ -177,7 +177,7 @@ func TestConfigs(t *testing.T) {
 		wantMatch(t, run("--broker", id, "--describe"), "Dynamic configs for broker "+id+" are:")
 		wantMatch(t, run("--broker-defaults", "--describe"), "Default configs for brokers in the cluster are:")
 		brokers := run("--entity-type", "brokers", "--entity-name", id, "--describe", "--all")
-		wantMatch(t, brokers, `num\.io\.threads=8 sensitive=false synonyms=\{`, `log\.dirs?=`)
+		wantMatch(t, brokers, `queued\.max\.requests=500 sensitive=false synonyms=\{`, `log\.dirs?=`)
 	})
 }
 
