@@ -134,8 +134,8 @@ var (
 	labelName  = regexp.MustCompile(`(\w+)="(?:[^"\\]|\\.)*"`)
 )
 
-// scrape returns the names and labels, "name label,label", of what begins with kafka_.
-func scrape(t *testing.T, url string) map[string]bool {
+// page returns what is shown.
+func page(t *testing.T, url string) string {
 	t.Helper()
 	client := http.Client{Timeout: time.Minute}
 	answer, err := client.Get(url)
@@ -147,8 +147,14 @@ func scrape(t *testing.T, url string) map[string]bool {
 	if err != nil || answer.StatusCode != http.StatusOK {
 		t.Fatalf("status %d, %v:\n%.500s", answer.StatusCode, err, text)
 	}
+	return string(text)
+}
+
+// scrape returns the names and labels, "name label,label", of what begins with kafka_.
+func scrape(t *testing.T, url string) map[string]bool {
+	t.Helper()
 	shown := map[string]bool{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(page(t, url)) {
 		m := sampleLine.FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
 			continue
