@@ -272,7 +272,12 @@ func (m *Machine) alterConfigs(a *alteration) {
 	for p := store.Parent(path); p != above; p = store.Parent(p) {
 		paths = append(paths, p) // users/U and users/U/clients may be missing
 	}
-	m.read(always, datas(paths...), func(nodes []store.Node) {
+	reqs := datas(paths...)
+	if a.kind == znode.Users {
+		reqs = append(reqs, childrens(paths...)...)
+	}
+	m.read(always, reqs, func(nodes []store.Node) {
+		nodes, children := nodes[:len(paths)], nodes[len(paths):]
 		old, err := znode.DecodeConfig(nodes[0].Data)
 		if err != nil {
 			a.answer(m, err)
@@ -283,15 +288,16 @@ func (m *Machine) alterConfigs(a *alteration) {
 			a.answer(m, err)
 			return
 		}
-		txn, gone := a.write(nodes, values)
+		txn, gone := a.write(nodes, children, values)
 		m.commit(always, []store.Txn{txn}, func(outcomes []store.Outcome) {
 			m.altered(a, values, gone, outcomes[0].Err)
 		})
 	})
 }
 
-// write makes the commit: the node, and a notification for all brokers. gone says that the node is deleted.
-func (a *alteration) write(nodes []store.Node, values map[string]string) (txn store.Txn, gone bool) {
+// write makes the commit: the node, and a notification for all brokers. gone says that the node is deleted. nodes are it and those above it,
+// children what is below each, of users.
+func (a *alteration) write(nodes, children []store.Node, values map[string]string) (txn store.Txn, gone bool) {
 	if a.kind == znode.Topics {
 		txn = append(txn, store.Check(znode.TopicPath(a.entity[len(znode.Topics)+1:]), store.AnyVersion))
 	}
@@ -302,12 +308,13 @@ func (a *alteration) write(nodes []store.Node, values map[string]string) (txn st
 	}
 	n := nodes[0]
 	switch {
-	case len(values) == 0 && a.vanishes():
+	case len(values) == 0 && !a.stays(children):
 		gone = true
 		if !n.Exists {
 			return txn[:0], true
 		}
 		txn = append(txn, store.Delete(n.Path, n.Stat.Version))
+		txn = append(txn, emptiedAbove(nodes, children)...)
 	case n.Exists:
 		txn = append(txn, store.Set(n.Path, znode.EncodeConfig(values), n.Stat.Version))
 	default:
@@ -319,15 +326,27 @@ func (a *alteration) write(nodes []store.Node, values map[string]string) (txn st
 	return append(txn, store.Create(znode.ConfigChangePrefix, znode.EncodeConfigChange(a.entity), store.Sequential)), gone
 }
 
-// vanishes says whether the node goes when it has no values left; those of topics, brokers and users stay empty.
-func (a *alteration) vanishes() bool {
+// stays says whether the node stays when it has no values left: those of topics and brokers do, and a user's while clients are below it.
+func (a *alteration) stays(children []store.Node) bool {
 	switch a.kind {
 	case znode.Topics, znode.Brokers:
-		return false
+		return true
 	case znode.Users:
-		return strings.Contains(a.entity, "/"+znode.Clients+"/")
+		return len(children[0].Children) > 0
 	}
-	return true
+	return false
+}
+
+// emptiedAbove deletes what is only there for a user's client that goes: the folder of the user's clients, and a user without values. After
+// AdminZkClient.tryCleanQuotaNodes.
+func emptiedAbove(nodes, children []store.Node) (txn store.Txn) {
+	for i := 1; i < len(children) && len(children[i].Children) == 1; i++ {
+		if values, err := znode.DecodeConfig(nodes[i].Data); err != nil || len(values) > 0 {
+			break
+		}
+		txn = append(txn, store.Delete(nodes[i].Path, nodes[i].Stat.Version))
+	}
+	return txn
 }
 
 // maxLostReplies is how many replies to an alteration may get lost before it is given up. ZooKeeper closes the connection on what is

@@ -119,6 +119,12 @@ func TestNodesOfATopic(t *testing.T) {
 	if got := n.data("/config/users/al%20ice/clients/x"); got != `{"version":1,"config":{"request_percentage":"1.0"}}` {
 		t.Error(got)
 	}
+	n.alter(znode.Users, EntityNames(EntityName("al ice"), "x"), nil)
+	for _, path := range []string{"/config/users/al%20ice/clients/x", "/config/users/al%20ice/clients", "/config/users/al%20ice"} {
+		if got := n.data(path); got != "<none>" {
+			t.Errorf("an emptied quota leaves %s: %s", path, got)
+		}
+	}
 }
 
 // alter sets a whole configuration and returns what it was before.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,7 +81,9 @@ func quotaAt(t testing.TB, client *kgo.Client, at int, id string) float64 {
 	}
 	for _, e := range answer.(*kmsg.DescribeClientQuotasResponse).Entries {
 		for _, v := range e.Values {
-			return v.Value
+			if v.Key == "producer_byte_rate" {
+				return v.Value
+			}
 		}
 	}
 	return 0
@@ -127,7 +130,7 @@ func configsTravel(t *testing.T, c *harness.Cluster, topic string) {
 	setAt(t, client, 2, "", "log.retention.ms", "")
 }
 
-// TestQuotaNodes: quotas are where Kafka has them, as it writes them, and an entity without quotas leaves no node behind.
+// TestQuotaNodes: quotas are where Kafka has them, as it writes them.
 func TestQuotaNodes(t *testing.T) {
 	c, tools := shared(t)
 	id := name("quota")
@@ -150,5 +153,84 @@ func TestQuotaNodes(t *testing.T) {
 	tools.run(t, "kafka-configs", append(of, "--delete-config", "producer_byte_rate,request_percentage")...)
 	if got := tools.zookeeper(t, "ls", "/config/clients"); strings.Contains(got, id) {
 		t.Errorf("/config/clients has %s", got)
+	}
+}
+
+// TestEmptiedQuotaNodes is case C3 for every kind of entity: one without quotas leaves no node behind, nor does the user above it, unless
+// that has quotas or other clients.
+func TestEmptiedQuotaNodes(t *testing.T) {
+	c, tools := shared(t)
+	client := c.Client(t)
+	u, id := name("user"), name("client")
+	set := func(rate float64, entity ...string) {
+		t.Helper()
+		entry := kmsg.NewAlterClientQuotasRequestEntry()
+		for i := 0; i < len(entity); i += 2 {
+			of := kmsg.AlterClientQuotasRequestEntryEntity{Type: entity[i], Name: &entity[i+1]}
+			if entity[i+1] == "" {
+				of.Name = nil
+			}
+			entry.Entity = append(entry.Entity, of)
+		}
+		key := "producer_byte_rate"
+		if entity[0] == "ip" {
+			key = "connection_creation_rate"
+		}
+		entry.Ops = []kmsg.AlterClientQuotasRequestEntryOp{{Key: key, Value: rate, Remove: rate == 0}}
+		r := kmsg.NewPtrAlterClientQuotasRequest()
+		r.Entries = []kmsg.AlterClientQuotasRequestEntry{entry}
+		answer, err := client.Broker(1).RetriableRequest(harness.Context(t, limit), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := kerr.ErrorForCode(answer.(*kmsg.AlterClientQuotasResponse).Entries[0].ErrorCode); err != nil {
+			t.Fatalf("quota of %q: %v", entity, err)
+		}
+	}
+	nodes := func() (found []string) {
+		t.Helper()
+		out := tools.RunAlone(t, "zookeeper-shell", "-server", c.ZooKeeper.Addr, "ls", "-R", "/config")
+		for line := range strings.Lines(out.Stdout) {
+			if path := strings.TrimSpace(line); strings.Contains(path, u) || strings.Contains(path, id) || strings.Contains(path, "<default>") || strings.Contains(path, "10.9.9.9") {
+				found = append(found, strings.NewReplacer("/config/", "", u, "U", id, "C").Replace(path))
+			}
+		}
+		slices.Sort(found)
+		return found
+	}
+	for _, step := range []struct {
+		what string
+		do   func()
+		want string
+	}{
+		{"a client", func() { set(1, "client-id", id) }, "clients/C"},
+		{"which is emptied", func() { set(0, "client-id", id) }, ""},
+		{"the default client", func() { set(1, "client-id", "") }, "clients/<default>"},
+		{"which is emptied", func() { set(0, "client-id", "") }, ""},
+		{"an address", func() { set(1, "ip", "10.9.9.9") }, "ips/10.9.9.9"},
+		{"which is emptied", func() { set(0, "ip", "10.9.9.9") }, ""},
+		{"a user", func() { set(1, "user", u) }, "users/U"},
+		{"which is emptied", func() { set(0, "user", u) }, ""},
+		{"a user's client", func() { set(1, "user", u, "client-id", id) }, "users/U users/U/clients users/U/clients/C"},
+		{"which is emptied", func() { set(0, "user", u, "client-id", id) }, ""},
+		{"a user and two clients", func() {
+			set(1, "user", u)
+			set(1, "user", u, "client-id", id)
+			set(1, "user", u, "client-id", "")
+		}, "users/U users/U/clients users/U/clients/<default> users/U/clients/C"},
+		{"one is emptied", func() { set(0, "user", u, "client-id", id) }, "users/U users/U/clients users/U/clients/<default>"},
+		{"the other too", func() { set(0, "user", u, "client-id", "") }, "users/U"},
+		{"it has a client again, and is emptied", func() {
+			set(1, "user", u, "client-id", id)
+			set(0, "user", u)
+		}, "users/U users/U/clients users/U/clients/C"},
+		{"so is the client", func() { set(0, "user", u, "client-id", id) }, ""},
+		{"what has none is emptied", func() { set(0, "user", u) }, ""},
+		{"a client of it too", func() { set(0, "user", u, "client-id", id) }, ""},
+	} {
+		step.do()
+		if got := strings.Join(nodes(), " "); got != step.want {
+			t.Errorf("%s: %q, want %q", step.what, got, step.want)
+		}
 	}
 }

@@ -242,6 +242,14 @@ func TestZooKeeperShell(t *testing.T) {
 	topic := name("znodes")
 	tools.run(t, "kafka-topics", "--create", "--topic", topic, "--replica-assignment", "1:2:3,2:3:1", "--config", "retention.ms=100000")
 	c.AwaitInSync(t, limit, topic)
+	plain := name("plain") // case C3: without a configuration it has a node all the same
+	tools.run(t, "kafka-topics", "--create", "--topic", plain, "--replica-assignment", "1:2:3,2:3:1")
+	changes := lastOf(tools.zookeeper(t, "ls", "/config/changes"))
+	tools.run(t, "kafka-configs", "--alter", "--entity-type", "topics", "--entity-name", topic, "--add-config", "retention.ms=100000")
+	change := lastOf(tools.zookeeper(t, "ls", "/config/changes"))
+	if change <= changes {
+		t.Errorf("the last change of a configuration was %q and is %q", changes, change)
+	}
 	controller := c.Controller(t)
 	features := `\{\}`
 	if harness.Peer() == harness.Gregor { // its mark: docs/adr/005-extensions.md
@@ -261,12 +269,22 @@ func TestZooKeeperShell(t *testing.T) {
 		{[]string{"get", "/brokers/topics/" + topic}, `\{"partitions":\{"0":\[1,2,3\],"1":\[2,3,1\]\},"topic_id":"[A-Za-z0-9_-]{22}","adding_replicas":\{\},"removing_replicas":\{\},"version":3\}`},
 		{[]string{"get", "/brokers/topics/" + topic + "/partitions/1/state"}, `\{"controller_epoch":\d+,"leader":2,"version":1,"leader_epoch":0,"isr":\[2,3,1\]\}`},
 		{[]string{"get", "/config/topics/" + topic}, `\{"version":1,"config":\{"retention.ms":"100000"\}\}`},
+		{[]string{"get", "/brokers/topics/" + plain}, `\{"partitions":\{"0":\[1,2,3\],"1":\[2,3,1\]\},"topic_id":"[A-Za-z0-9_-]{22}","adding_replicas":\{\},"removing_replicas":\{\},"version":3\}`},
+		{[]string{"get", "/config/topics/" + plain}, `\{"version":1,"config":\{\}\}`},
+		{[]string{"get", "/config/changes/" + change}, `\{"version":2,"entity_path":"topics/` + topic + `"\}`},
 		{[]string{"ls", "/"}, `\[(admin, |brokers, |cluster, |config, |consumers, |controller, |controller_epoch, |feature, |isr_change_notification, |latest_producer_id_block, |log_dir_event_notification, )*zookeeper\]`},
 	} {
 		if got := tools.zookeeper(t, check.command...); !sameKeys(got, check.want) {
 			t.Errorf("%v prints %s, want %s", check.command, got, check.want)
 		}
 	}
+}
+
+// lastOf returns the last child of a list as zookeeper-shell prints it, "" if there is none.
+func lastOf(list string) string {
+	names := strings.Split(strings.Trim(list, "[]"), ", ")
+	slices.Sort(names)
+	return names[len(names)-1]
 }
 
 // sameKeys reports whether text matches the pattern whatever the order of the keys in a JSON object: keys have no order there.
