@@ -5,12 +5,15 @@ package sarama
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/IBM/sarama"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gregor-broker/gregor/compat/harness"
+	"github.com/gregor-broker/gregor/compat/raw"
 )
 
 const count = 100
@@ -39,6 +42,7 @@ func TestVersions(t *testing.T) {
 			for _, codec := range test.codecs {
 				produce(t, b, topic, test.version, codec)
 			}
+			checkCodecs(t, b, topic, test.codecs)
 			consume(t, b, topic, test.version, count*len(test.codecs))
 			commit(t, b, topic, test.version)
 			if test.version.IsAtLeast(sarama.V0_10_2_0) {
@@ -108,6 +112,32 @@ func produce(t *testing.T, b *harness.Broker, topic string, version sarama.Kafka
 	}
 	if err := producer.SendMessages(messages); err != nil {
 		t.Fatalf("%s: %v", codec, err)
+	}
+}
+
+// checkCodecs: what was written with a codec is stored with it, in format v2 (case N3).
+func checkCodecs(t *testing.T, b *harness.Broker, topic string, want []sarama.CompressionCodec) {
+	t.Helper()
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.PartitionMaxBytes = 1 << 20
+	r := raw.With(kmsg.NewPtrFetchRequest(), 11)
+	r.ReplicaID, r.MaxBytes, r.SessionEpoch = -1, 1<<20, -1
+	r.Topics = []kmsg.FetchRequestTopic{{Topic: topic, Partitions: []kmsg.FetchRequestTopicPartition{p}}}
+	entries, _, err := raw.Entries(raw.Do[*kmsg.FetchResponse](raw.Dial(t, b.Addr), r).Topics[0].Partitions[0].RecordBatches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []sarama.CompressionCodec
+	for _, e := range entries {
+		if codec := sarama.CompressionCodec(e.Codec()); len(got) == 0 || got[len(got)-1] != codec {
+			got = append(got, codec)
+		}
+		if e.Magic != 2 || !e.ValidCRC {
+			t.Errorf("the batch at %d is of format v%d, CRC valid: %v", e.BaseOffset, e.Magic, e.ValidCRC)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("stored with %v, want %v", got, want)
 	}
 }
 

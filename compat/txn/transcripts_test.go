@@ -1,7 +1,9 @@
 package txn
 
 import (
+	"math"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -148,7 +150,10 @@ var scripts = []script{
 		}
 		s.end(true)
 		s.add()
+		before := s.written()
 		s.add()
+		s.addOffsetsTwice()
+		s.say("records of its coordinator for what is added again, and one for the group: %d", s.written()-before)
 		s.end(true)
 	}},
 	{"not-added", false, func(s *session) { // KIP-890 part 1
@@ -234,6 +239,36 @@ func (s *session) addOffsets() {
 	r.TransactionalID, r.ProducerID, r.ProducerEpoch, r.Group = s.id, s.pid, s.epoch, s.topic
 	a := settled(s, r, func(a *kmsg.AddOffsetsToTxnResponse) int16 { return a.ErrorCode })
 	s.say("AddOffsetsToTxn: %s", code(a.ErrorCode))
+}
+
+// addOffsetsTwice adds the session's group, and adds it again.
+func (s *session) addOffsetsTwice() {
+	s.t.Helper()
+	s.addOffsets()
+	s.addOffsets()
+}
+
+// written is where the log of the session's coordinator ends.
+func (s *session) written() int64 {
+	s.t.Helper()
+	hash := int32(0) // of Java
+	for _, c := range s.id {
+		hash = 31*hash + c
+	}
+	partitions, err := strconv.Atoi(few["transaction.state.log.num.partitions"])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r := raw.With(kmsg.NewPtrListOffsetsRequest(), 5)
+	r.ReplicaID = -1
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Partition, p.Timestamp = hash&math.MaxInt32%int32(partitions), -1
+	r.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: "__transaction_state", Partitions: []kmsg.ListOffsetsRequestTopicPartition{p}}}
+	answer := raw.Do[*kmsg.ListOffsetsResponse](s.c, r).Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(answer.ErrorCode); err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.Offset
 }
 
 // txnCommit commits an offset of the session's group in the transaction, as the session's clients do.
