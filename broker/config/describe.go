@@ -70,6 +70,8 @@ func DescribeBroker(s *Snapshot, names []string) []Row {
 		switch {
 		case k.in(s.mode) && (set && k.Stored || !k.Stored && !k.internalIn(s.mode)):
 			rows = append(rows, s.brokerRow(k))
+		case static && k.Ours:
+			rows = append(rows, s.brokerRow(k))
 		case static:
 			rows = append(rows, unknownRow(k.Name))
 		}

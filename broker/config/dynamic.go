@@ -106,7 +106,7 @@ func (s *Snapshot) checkAltered(perBroker bool, old, next map[string]string) err
 			news = append(news, name)
 		}
 	}
-	for _, rule := range []func(names []string, perBroker bool) error{s.checkDynamicNames, s.checkHonoured} {
+	for _, rule := range []func(names []string, perBroker bool) error{s.checkDynamicNames, s.checkLevel, s.checkHonoured} {
 		if err := rule(news, perBroker); err != nil {
 			return err
 		}
@@ -127,35 +127,55 @@ func (s *Snapshot) checkAltered(perBroker bool, old, next map[string]string) err
 	return s.checkTogether(perBroker, next)
 }
 
-// checkDynamicNames refuses what Kafka refuses.
-func (s *Snapshot) checkDynamicNames(names []string, perBroker bool) error {
-	var fixed, single []string
+// reconfigurable are the keys of certificates that change while a broker runs, each for one listener only
+// (SslConfigs.RECONFIGURABLE_CONFIGS).
+var reconfigurable = []string{
+	"ssl.key.password", "ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.type",
+	"ssl.truststore.certificates", "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type",
+}
+
+// checkDynamicNames refuses what Kafka refuses whatever its value is.
+func (s *Snapshot) checkDynamicNames(names []string, _ bool) error {
+	var fixed, secure []string
 	for _, name := range names {
 		k := keyOf(name)
 		switch {
-		case k == nil && !perBroker && ofOneListener.MatchString(name):
-			single = append(single, name)
 		case k == nil:
 		case k.readOnlyIn(s.mode):
 			fixed = append(fixed, name)
-		case k.updateIn(s.mode) == PerBroker && !perBroker:
-			single = append(single, name)
+		case slices.Contains(reconfigurable, name):
+			secure = append(secure, name)
 		}
 	}
 	switch {
 	case len(fixed) > 0:
-		return errcode.New(kerr.InvalidRequest, "Cannot update these configs dynamically: "+s.setOf(fixed))
-	case len(single) > 0:
-		return errcode.New(kerr.InvalidRequest, "Cannot update these configs at default cluster level, "+
-			"per-broker configs must be defined at broker level: "+s.setOf(single))
+		return errcode.New(kerr.InvalidRequest, "Cannot update these configs dynamically: "+s.setOf("Set", fixed))
+	case len(secure) > 0:
+		return errcode.New(kerr.InvalidRequest, "These security configs can be dynamically updated only per-listener using the listener prefix: "+
+			s.setOf("HashSet", secure))
 	}
 	return nil
 }
 
-// setOf writes names as Scala prints a set, or as Java does.
-func (s *Snapshot) setOf(names []string) string {
+// checkLevel refuses for all brokers what each has to have of its own.
+func (s *Snapshot) checkLevel(names []string, perBroker bool) error {
+	var single []string
+	for _, name := range names {
+		k := keyOf(name)
+		if !perBroker && (k == nil && ofOneListener.MatchString(name) || k != nil && k.updateIn(s.mode) == PerBroker) {
+			single = append(single, name)
+		}
+	}
+	if len(single) == 0 {
+		return nil
+	}
+	return errcode.New(kerr.InvalidRequest, "Cannot update these configs at default cluster level, broker id must be specified: "+s.setOf("Set", single))
+}
+
+// setOf writes names as Scala prints a set of some class, or as Java does.
+func (s *Snapshot) setOf(class string, names []string) string {
 	if s.mode == Kafka39 {
-		return "Set(" + strings.Join(names, ", ") + ")"
+		return class + "(" + strings.Join(names, ", ") + ")"
 	}
 	return "[" + strings.Join(names, ", ") + "]"
 }

@@ -59,7 +59,12 @@ func TestAlterBroker(t *testing.T) {
 		{name: "read-only", s: s, changes: set("broker.id", "5", "num.partitions", "1"), code: kerr.InvalidRequest,
 			words: "Cannot update these configs dynamically: [broker.id, num.partitions]"},
 		{name: "read-only in 3.9", s: old, changes: set("broker.id", "5"), code: kerr.InvalidRequest, words: "Set(broker.id)"},
-		{name: "per broker, for all", s: s, changes: set("listeners", "PLAINTEXT://:1"), code: kerr.InvalidRequest, words: "at default cluster level"},
+		{name: "per broker, for all", s: s, changes: set("listeners", "PLAINTEXT://:1"), code: kerr.InvalidRequest,
+			words: "Cannot update these configs at default cluster level, broker id must be specified: [listeners]"},
+		{name: "per broker, of a listener, for all", s: old, changes: set("listener.name.x.ssl.keystore.location", "f"), code: kerr.InvalidRequest,
+			words: "broker id must be specified: Set(listener.name.x.ssl.keystore.location)"},
+		{name: "a certificate of no listener", s: s, perBroker: true, changes: set("ssl.keystore.location", "f", "listeners", "PLAINTEXT://:1"),
+			code: kerr.InvalidRequest, words: "only per-listener using the listener prefix: [ssl.keystore.location]"},
 		{name: "at the start", s: s, perBroker: true, changes: set("num.network.threads", "4"), code: kerr.InvalidRequest, words: startProcessors},
 		{name: "without effect", s: s, changes: set("background.threads", "9"), code: kerr.InvalidRequest, words: whyThreads},
 		{name: "unknown", s: s, changes: set("no.such", "9"), want: map[string]string{"no.such": "9"}},
@@ -132,6 +137,7 @@ func TestReadOnly(t *testing.T) {
 		for _, row := range DescribeBroker(s, nil) {
 			_, err := AlterBroker(s, true, nil, set(row.Name, "surely no value of this key"))
 			refused := err != nil && (strings.Contains(err.Error(), "Cannot update these configs dynamically") ||
+				strings.Contains(err.Error(), "only per-listener using the listener prefix") ||
 				strings.Contains(err.Error(), "cannot be changed while the broker runs") || strings.Contains(err.Error(), "it would have no effect"))
 			if refused != row.ReadOnly {
 				t.Errorf("%s is read-only: %v; to change it: %v", row.Name, row.ReadOnly, err)

@@ -59,6 +59,14 @@ func edits(a, b string) int {
 	return last[len(b)]
 }
 
+// UnknownKey says of a key that a broker's configuration does not have that it has no effect, and what it was probably meant to be.
+func UnknownKey(name, origin string) (text string, unknown bool) {
+	if keyOf(name) != nil {
+		return "", false
+	}
+	return unknownKey(name, origin).Text, true
+}
+
 // unknownKey says that name, written at origin, is no key, and what it was probably meant to be.
 func unknownKey(name, origin string) Notice {
 	text := fmt.Sprintf("%s (%s) is no known key and has no effect", name, origin)

@@ -13,12 +13,14 @@ import (
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/bench"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cli"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/cluster"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/configs"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/consume"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/docs"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/doctor"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/group"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/logdump"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/produce"
+	"github.com/gregor-broker/gregor/cmd/gregor/internal/quota"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/serve"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/topic"
 	"github.com/gregor-broker/gregor/cmd/gregor/internal/txn"
@@ -73,6 +75,7 @@ func newRoot() *cobra.Command {
 	root.SetHelpCommand(cli.HelpCommand())
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.AddCommand(serve.Command(version), topic.Command(), produce.Command(), consume.Command(), cluster.Command(), group.Command(), txn.Command(),
+		configs.Command(), quota.Command(),
 		logdump.Command(), adopt.Command(), bench.Command(), doctor.Command(), docs.APIVersions(), docs.Command(), versionCommand())
 	cli.MarkUsage(root)
 	return root

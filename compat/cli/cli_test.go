@@ -47,6 +47,12 @@ func TestReadme(t *testing.T) {
 		t.Errorf("consumed %q", got)
 	}
 	gregor(t, b, "", "group", "list")
+	gregor(t, b, "", "config", "describe", "broker", "1")
+	gregor(t, b, "", "config", "alter", "broker", "all", "--config", "log.retention.ms=86400000")
+	gregor(t, b, "", "config", "describe", "broker", "1", "--key", "log.retention.ms")
+	gregor(t, b, "", "config", "alter", "logger", "1", "--config", "kafka.log.LogCleaner=DEBUG")
+	gregor(t, b, "", "quota", "set", "--client-id", "reports", "consumer_byte_rate=1000000")
+	gregor(t, b, "", "doctor")
 	gregor(t, b, "", "--help")
 	gregor(t, b, "", "completion", "bash")
 	wantMatch(t, gregor(t, b, "", "version"), `^gregor \S+`)

@@ -73,7 +73,7 @@ func MarkUsage(cmd *cobra.Command) {
 				if errors.As(err, &usageError{}) {
 					return err
 				}
-				return wrongArguments(cmd, args)
+				return wrongArguments(cmd, args, check)
 			}
 			return nil
 		}
@@ -83,9 +83,9 @@ func MarkUsage(cmd *cobra.Command) {
 	}
 }
 
-func wrongArguments(cmd *cobra.Command, args []string) error {
+func wrongArguments(cmd *cobra.Command, args []string, check cobra.PositionalArgs) error {
 	wrong := "an argument is missing"
-	if len(args) > 0 {
+	if more := append(slices.Clone(args), ""); check(cmd, more) != nil && len(args) > 0 {
 		wrong = fmt.Sprintf("%s does not take %q", cmd.CommandPath(), strings.Join(args, " "))
 	}
 	return Usagef("%s; usage: %s; see %s --help", wrong, cmd.UseLine(), cmd.CommandPath())

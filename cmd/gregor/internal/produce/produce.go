@@ -208,5 +208,8 @@ func explain(err error, topic string) error {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return fmt.Errorf("topic %s does not exist, or has no such partition", topic)
 	}
+	if errors.Is(err, kerr.InvalidRecord) {
+		return cli.Explain(err, "The broker does not take such a record. A compacted topic takes none without a key (--key-separator).")
+	}
 	return cli.Explain(err, "")
 }
