@@ -25,6 +25,7 @@ type ClusterOptions struct {
 	Kinds   []Kind            // of the brokers 1, 2 and so on; empty = three of Peer()
 	Props   map[string]string // of every broker; they win over the harness's
 	PropsOf func(id int) map[string]string
+	EnvOf   func(id int) []string
 	// Place says where a broker is to run: on which address, and the words of a command that runs another one there. nil = all here.
 	Place     func(id int) (host string, wrapper []string)
 	ZooKeeper map[string]string // settings of ZooKeeper
@@ -165,6 +166,9 @@ func (c *Cluster) add(id int, kind Kind, o ClusterOptions) error {
 	maps.Copy(props, o.Props)
 	if o.PropsOf != nil {
 		maps.Copy(props, o.PropsOf(id))
+	}
+	if o.EnvOf != nil {
+		b.options.Env = o.EnvOf(id)
 	}
 	if dirs := props["log.dirs"]; dirs != "" {
 		b.DataDirs = strings.Split(dirs, ",")

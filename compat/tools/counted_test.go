@@ -1,14 +1,11 @@
 package tools
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"net"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,10 +123,8 @@ func counting(t *testing.T) (*harness.Broker, func() map[string]int64) {
 		}})
 		return b, func() map[string]int64 { return scrapeCounted(t, "http://"+address+"/metrics") }
 	}
-	b := harness.Start(t, harness.Options{Env: []string{"JAVA_TOOL_OPTIONS=-Dcom.sun.management.jmxremote.host=127.0.0.1" +
-		" -Djava.rmi.server.hostname=127.0.0.1 -Dcom.sun.management.jmxremote.authenticate=false -Dcom.sun.management.jmxremote.ssl=false" +
-		fmt.Sprintf(" -Dcom.sun.management.jmxremote.port=%d -Dcom.sun.management.jmxremote.rmi.port=%d", port, port)}})
-	return b, func() map[string]int64 { return askJMX(t, b, address) }
+	b := harness.Start(t, harness.Options{Env: harness.JMXEnv(port)})
+	return b, func() map[string]int64 { return askJMX(t, b, port) }
 }
 
 // scrapeCounted reads gregor's counters, of all topics.
@@ -151,34 +146,20 @@ func scrapeCounted(t *testing.T, url string) map[string]int64 {
 	return values
 }
 
-// askJMX reads Kafka's, with its JmxTool.
-func askJMX(t *testing.T, b *harness.Broker, address string) map[string]int64 {
+// askJMX reads Kafka's.
+func askJMX(t *testing.T, b *harness.Broker, port int) map[string]int64 {
 	t.Helper()
-	version := harness.V44
-	if b.Kind == harness.Kafka39 {
-		version = harness.V39
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	args := []string{"-cp", filepath.Join(harness.KafkaHome(version), "lib", "*"), "org.apache.kafka.tools.JmxTool",
-		"--jmx-url", "service:jmx:rmi:///jndi/rmi://" + address + "/jmxrmi", "--one-time", "--report-format", "properties", "--attributes", "Count"}
+	const prefix = "kafka.server:type=BrokerTopicMetrics,name="
+	var beans []string
 	for bean := range counted {
-		args = append(args, "--object-name", "kafka.server:type=BrokerTopicMetrics,name="+bean)
-	}
-	out, err := exec.CommandContext(ctx, harness.Java(), args...).Output()
-	if err != nil {
-		t.Fatalf("JmxTool: %v\n%s", err, out)
+		beans = append(beans, prefix+bean)
 	}
 	values := map[string]int64{}
-	for _, m := range regexp.MustCompile(`(?m)name=(\w+):Count=(\d+)$`).FindAllStringSubmatch(string(out), -1) {
-		n, err := strconv.ParseInt(m[2], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		values[m[1]] = n
+	for bean, value := range b.JMX(t, port, "Count", beans...) {
+		values[strings.TrimPrefix(bean, prefix)] = int64(value)
 	}
 	if len(values) != len(counted) {
-		t.Fatalf("JmxTool says\n%s", out)
+		t.Fatalf("JMX has %v", values)
 	}
 	return values
 }

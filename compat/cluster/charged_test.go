@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gregor-broker/gregor/compat/harness"
+)
+
+// TestAutoCreationIsChargedWhereItIsAsked: a topic that a client's Metadata has created counts against the client's quota of such changes
+// at the broker that was asked, whichever broker is the controller, and at no other. Quotas are each broker's own.
+func TestAutoCreationIsChargedWhereItIsAsked(t *testing.T) {
+	harness.NeedCluster(t)
+	ports := map[int]int{}
+	for id := 1; id <= 2; id++ {
+		ports[id] = freePorts(t, 1)
+	}
+	ours := harness.Peer() == harness.Gregor
+	o := harness.ClusterOptions{
+		Kinds: []harness.Kind{harness.Peer(), harness.Peer()},
+		Props: map[string]string{
+			"num.partitions": "7", "default.replication.factor": "1", "auto.create.topics.enable": "true",
+			"controller.quota.window.size.seconds": "3600", // so that what was charged is still seen when somebody looks
+		},
+	}
+	if ours {
+		o.PropsOf = func(id int) map[string]string {
+			return map[string]string{"gregor.http.listener": fmt.Sprint("127.0.0.1:", ports[id])}
+		}
+	} else {
+		o.EnvOf = func(id int) []string { return harness.JMXEnv(ports[id]) }
+	}
+	c := harness.StartCluster(t, o)
+	asked := 3 - c.Controller(t) // the other
+	const creator = "creator"
+	name := creator
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.ClientID(creator))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	if _, err := admin.AlterClientQuotas(harness.Context(t, limit), []kadm.AlterClientQuotaEntry{{
+		Entity: kadm.ClientQuotaEntity{{Type: "client-id", Name: &name}}, Ops: []kadm.AlterClientQuotaOp{{Key: "controller_mutation_rate", Value: 100}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	charged := func(id int) float64 {
+		if ours {
+			return scraped(t, ports[id], `kafka_server_quota_mutation_rate\{clientId="creator",resource="ControllerMutation"\}`)
+		}
+		const bean = "kafka.server:type=ControllerMutation,client-id=creator"
+		return c.Broker(id).JMX(t, ports[id], "mutation-rate", bean)[bean]
+	}
+	n := 0
+	harness.Eventually(t, limit, func() error { // until the broker knows of the quota
+		n++
+		r := kmsg.NewPtrMetadataRequest()
+		of := kmsg.NewMetadataRequestTopic()
+		of.Topic = kmsg.StringPtr(fmt.Sprint("auto-", n))
+		r.Topics, r.AllowAutoTopicCreation = append(r.Topics, of), true
+		if _, err := client.Broker(asked).Request(harness.Context(t, limit), r); err != nil {
+			return err
+		}
+		if charged(asked) == 0 {
+			return fmt.Errorf("broker %d has charged nothing after %d topics", asked, n)
+		}
+		return nil
+	})
+	if rate := charged(3 - asked); rate != 0 {
+		t.Errorf("the controller has charged a client of another broker, %v per second", rate)
+	}
+}
+
+// scraped returns a value that a broker shows, 0 for none.
+func scraped(t *testing.T, port int, pattern string) float64 {
+	t.Helper()
+	answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^` + pattern + ` (\S+)$`).FindSubmatch(text)
+	if m == nil {
+		return 0
+	}
+	value, err := strconv.ParseFloat(string(m[1]), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
