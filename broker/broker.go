@@ -83,6 +83,7 @@ type Broker struct {
 	meter      *meter.Meter    // nil: nobody looks
 	observed   *observe.Server // likewise
 	serving    atomic.Bool     // from the end of the start to the beginning of the stop
+	stage      atomic.Pointer[string]
 }
 
 // boundListener is a listener with the address that it got, or how to reach it in memory.
@@ -132,6 +133,7 @@ func (b *Broker) Run(ctx context.Context, hurry <-chan struct{}) error {
 func (b *Broker) Start(ctx context.Context) error {
 	b.startedAt = b.clock.Monotonic()
 	for _, s := range startStages {
+		b.atStage(s.name)
 		if err := s.run(b, ctx); err != nil {
 			_ = b.Stop(closedChannel())
 			return fmt.Errorf("%s: %w", s.name, err)

@@ -2,11 +2,11 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"time"
 
+	"github.com/gregor-broker/gregor/broker/api"
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/meter"
 	"github.com/gregor-broker/gregor/broker/observe"
@@ -16,13 +16,12 @@ import (
 )
 
 // showItself answers over HTTP from now on, where the configuration says so, and has requests counted for that.
-func (b *Broker) showItself() error {
-	b.services.LogRequests = b.options.LogRequests
+func (b *Broker) showItself(context.Context) error {
 	if b.meter == nil {
 		return nil
 	}
 	address := config.HTTPListener.Of(b.config)
-	s, err := observe.Listen(address, observe.Options{Services: b.services, Ready: b.ready, Network: b.busy, Cleaner: b.cleaned})
+	s, err := observe.Listen(address, observe.Options{Services: func() *api.Services { return b.services }, Ready: b.ready, Network: b.busy, Cleaner: b.cleaned})
 	if err != nil {
 		return fmt.Errorf("gregor.http.listener=%s: %w", address, err)
 	}
@@ -76,15 +75,16 @@ var storeEvents = map[zk.State]meter.Event{
 	zk.SyncConnected: meter.StoreConnected, zk.Disconnected: meter.StoreDisconnected, zk.Expired: meter.StoreExpired,
 }
 
-var errNotServing = errors.New("the broker starts or stops")
-
-// ready says whether the broker serves.
+// ready says whether the broker serves, and if not, what it is at.
 func (b *Broker) ready() error {
-	if !b.serving.Load() {
-		return errNotServing
+	if b.serving.Load() {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("the broker starts or stops (step: %s)", *b.stage.Load())
 }
+
+// atStage notes what a start or a stop is at.
+func (b *Broker) atStage(name string) { b.stage.Store(&name) }
 
 // HTTPAddr returns where the broker answers over HTTP, nil for nowhere.
 func (b *Broker) HTTPAddr() net.Addr {

@@ -1,8 +1,11 @@
 package broker
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -17,6 +20,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/gregor-broker/gregor/broker/config"
+	"github.com/gregor-broker/gregor/controller/store"
+	"github.com/gregor-broker/gregor/controller/store/storetest"
+	"github.com/gregor-broker/gregor/wire/clock"
 )
 
 // get asks a broker over HTTP.
@@ -154,7 +160,7 @@ func TestPushedMetrics(t *testing.T) {
 // TestHealth: alive from the first moment on, ready while the broker serves.
 func TestHealth(t *testing.T) {
 	b, stop := start(t, t.TempDir(), "gregor.http.listener=127.0.0.1:0")
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/": 404} {
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/": 200, "/nothing": 404} {
 		if status, _ := get(t, b, path); status != want {
 			t.Errorf("%s: %d", path, status)
 		}
@@ -166,6 +172,48 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	stop()
+}
+
+// silentStore is a ZooKeeper that never answers.
+type silentStore struct {
+	store.Store
+	asked chan struct{}
+}
+
+func (s silentStore) Read(ctx context.Context, _ ...store.Req) ([]store.Node, error) {
+	close(s.asked)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestHealthOfAStart: a broker that waits, as it does for ZooKeeper or while it recovers its logs, is alive and not ready.
+func TestHealthOfAStart(t *testing.T) {
+	snapshot, _, err := config.Load(config.Sources{Overrides: []string{
+		"log.dirs=" + t.TempDir(), "listeners=PLAINTEXT://127.0.0.1:0", "zookeeper.connect=in-memory:1", "gregor.http.listener=127.0.0.1:0",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := silentStore{storetest.NewFake(clock.System).Client(), make(chan struct{})}
+	b := New(Options{Config: snapshot, Logger: zap.NewNop(), Pipes: true, Store: s})
+	ctx, cancel := context.WithCancel(t.Context())
+	started := make(chan error, 1)
+	go func() { started <- b.Start(ctx) }()
+	<-s.asked
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 503} {
+		status, body := get(t, b, path)
+		if status != want || want == 503 && !strings.Contains(body, "(step: ZooKeeper)") {
+			t.Errorf("%s of a broker that starts: %d, %s", path, status, body)
+		}
+	}
+	cancel()
+	if err := <-started; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if conn, err := net.Dial("tcp", b.HTTPAddr().String()); err == nil {
+		conn.Close()
+		t.Error("it answers after the start was given up")
+	}
 }
 
 // Without the key nothing is counted and nothing listens.

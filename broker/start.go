@@ -40,6 +40,7 @@ var startStages = []struct {
 	name string
 	run  func(*Broker, context.Context) error
 }{
+	{"HTTP", (*Broker).showItself}, // at once, so that nobody takes a long recovery for death
 	{"ZooKeeper", (*Broker).connectStore},
 	{"log directories", (*Broker).openLogs},
 	{"listeners", (*Broker).bindListeners},
@@ -119,7 +120,8 @@ func (b *Broker) bindListeners(context.Context) error {
 	}
 	b.pipes.Store(&b.bound)
 	b.services.Listeners = b.advertised()
-	return b.showItself()
+	b.services.LogRequests = b.options.LogRequests
+	return nil
 }
 
 // engine is the network engine to use; only one of them has pipes.

@@ -42,6 +42,7 @@ func (b *Broker) Stop(hurry <-chan struct{}) error {
 	b.serving.Store(false)
 	var failures []error
 	for _, s := range stopStages {
+		b.atStage(s.name)
 		if err := b.runStage(s, hurry); err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", s.name, err))
 		}

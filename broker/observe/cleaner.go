@@ -34,7 +34,7 @@ func (c *collector) cleaner(out sink) {
 	out.gauge("kafka_log_logcleanermanager_max_dirty_percent", x.DirtyPercent)
 	out.gauge("kafka_log_logcleanermanager_time_since_last_run_ms", int(x.Looked.Milliseconds()))
 	out.counter("kafka_utils_throttler_cleaner_io_count_total", x.Bytes)
-	for _, d := range c.Services.Logs.Dirs() {
+	for _, d := range c.Services().Logs.Dirs() {
 		u := x.Uncleanable[d.Path]
 		out.gauge("kafka_log_logcleanermanager_uncleanable_partitions_count", u.Partitions, "logDirectory", quoted(d.Path))
 		out.gauge("kafka_log_logcleanermanager_uncleanable_bytes", int(u.Bytes), "logDirectory", quoted(d.Path))

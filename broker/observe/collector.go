@@ -90,7 +90,7 @@ var partNames = [...]string{
 
 // requests tells what was asked, how it was answered and how long that took.
 func (c *collector) requests(out sink) {
-	m := c.Services.Meter
+	m := c.Services().Meter
 	m.Requests(func(r meter.Request, n int64) {
 		out.counter("kafka_network_requestmetrics_requests_total", n, "request", apiName(r.Key), "version", strconv.Itoa(int(r.Version)))
 	})
@@ -125,7 +125,7 @@ func codeName(code int16) string {
 
 // topics tells what went in and out, of all topics and of each.
 func (c *collector) topics(out sink) {
-	c.Services.Meter.Topics(func(name string, t *meter.Topic) {
+	c.Services().Meter.Topics(func(name string, t *meter.Topic) {
 		var pairs []string
 		if name != "" {
 			pairs = labels{"topic", name}
@@ -143,7 +143,7 @@ func (c *collector) topics(out sink) {
 	})
 	c.replication(out)
 	for fault, name := range faultNames {
-		out.counter("kafka_server_brokertopicmetrics_"+name+"records_total", c.Services.Meter.Faults(meter.Fault(fault)))
+		out.counter("kafka_server_brokertopicmetrics_"+name+"records_total", c.Services().Meter.Faults(meter.Fault(fault)))
 	}
 }
 
@@ -155,10 +155,10 @@ var faultNames = [...]string{
 
 // replication tells what brokers sent each other.
 func (c *collector) replication(out sink) {
-	in, sent := c.Services.Meter.Replication()
+	in, sent := c.Services().Meter.Replication()
 	out.counter("kafka_server_brokertopicmetrics_replicationbytesin_total", in)
 	out.counter("kafka_server_brokertopicmetrics_replicationbytesout_total", sent)
-	in, sent = c.Services.Meter.Reassignment()
+	in, sent = c.Services().Meter.Reassignment()
 	out.counter("kafka_server_brokertopicmetrics_reassignmentbytesin_total", in)
 	out.counter("kafka_server_brokertopicmetrics_reassignmentbytesout_total", sent)
 }
@@ -167,9 +167,9 @@ func (c *collector) replication(out sink) {
 func (c *collector) cluster(out sink) {
 	const running = 3 // of Kafka's BrokerState
 	out.gauge("kafka_server_kafkaserver_brokerstate", running)
-	image := c.Services.Metadata.Image()
+	image := c.Services().Metadata.Image()
 	active, offline, unpreferred, partitions := 0, 0, 0, 0
-	if image.Controller == c.Services.BrokerID {
+	if image.Controller == c.Services().BrokerID {
 		active = 1
 	}
 	names := image.TopicNames()
@@ -190,7 +190,7 @@ func (c *collector) cluster(out sink) {
 		}
 	}
 	out.gauge("kafka_controller_kafkacontroller_activecontrollercount", active)
-	out.counter("kafka_controller_controllerstats_uncleanleaderelections_total", c.Services.Controller.UncleanElections())
+	out.counter("kafka_controller_controllerstats_uncleanleaderelections_total", c.Services().Controller.UncleanElections())
 	out.gauge("kafka_controller_kafkacontroller_offlinepartitionscount", active*offline)
 	out.gauge("kafka_controller_kafkacontroller_preferredreplicaimbalancecount", active*unpreferred)
 	out.gauge("kafka_controller_kafkacontroller_globaltopiccount", active*len(names))
@@ -200,7 +200,7 @@ func (c *collector) cluster(out sink) {
 
 // clients tells what the connected clients call themselves (KIP-511).
 func (c *collector) clients(out sink) {
-	for client, n := range c.Services.Clients.Counts() {
+	for client, n := range c.Services().Clients.Counts() {
 		out.gauge("kafka_server_socket_server_metrics_connections", n,
 			"clientSoftwareName", client.Name, "clientSoftwareVersion", client.Version, "listener", client.Listener)
 	}

@@ -41,7 +41,7 @@ func (c *collector) await(ask func(reply func(kmsg.Response))) kmsg.Response {
 	answer := make(chan kmsg.Response, 1)
 	var once sync.Once
 	ask(func(r kmsg.Response) { once.Do(func() { answer <- r }) })
-	late, timer := c.Services.Clock.NewTimer(lagLimit)
+	late, timer := c.Services().Clock.NewTimer(lagLimit)
 	defer timer.Stop()
 	select {
 	case r := <-answer:
@@ -55,7 +55,7 @@ func (c *collector) await(ask func(reply func(kmsg.Response))) kmsg.Response {
 func (c *collector) groups() []kmsg.ListGroupsResponseGroup {
 	r := kmsg.NewPtrListGroupsRequest()
 	r.Version = 5
-	answer, _ := c.await(func(reply func(kmsg.Response)) { c.Services.Groups.ListGroups(self, r, reply) }).(*kmsg.ListGroupsResponse)
+	answer, _ := c.await(func(reply func(kmsg.Response)) { c.Services().Groups.ListGroups(self, r, reply) }).(*kmsg.ListGroupsResponse)
 	if answer == nil {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (c *collector) groups() []kmsg.ListGroupsResponseGroup {
 func (c *collector) lagsOf(out sink, group string) (offsets int) {
 	r := kmsg.NewPtrOffsetFetchRequest()
 	r.Version, r.Group = 7, group // all topics
-	answer, _ := c.await(func(reply func(kmsg.Response)) { c.Services.Groups.OffsetFetch(self, r, reply) }).(*kmsg.OffsetFetchResponse)
+	answer, _ := c.await(func(reply func(kmsg.Response)) { c.Services().Groups.OffsetFetch(self, r, reply) }).(*kmsg.OffsetFetchResponse)
 	if answer == nil || answer.ErrorCode != 0 {
 		return 0
 	}
@@ -75,7 +75,7 @@ func (c *collector) lagsOf(out sink, group string) (offsets int) {
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			offsets++
-			end, ok := c.Services.Replicas.HighWatermark(t.Topic, p.Partition)
+			end, ok := c.Services().Replicas.HighWatermark(t.Topic, p.Partition)
 			if !ok || p.ErrorCode != 0 || p.Offset < 0 {
 				continue
 			}

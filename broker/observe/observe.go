@@ -18,9 +18,9 @@ import (
 	"github.com/gregor-broker/gregor/broker/api"
 )
 
-// Options is what a Server shows. Ready says whether the broker serves, nil or why not.
+// Options is what a Server shows. Ready says whether the broker serves, nil or why not; the others are asked only while it does.
 type Options struct {
-	Services *api.Services
+	Services func() *api.Services
 	Ready    func() error
 	Network  func() Network
 	Cleaner  func() *Cleaning // nil: nothing is cleaned
@@ -90,6 +90,9 @@ func handler(o Options) http.Handler {
 		}
 		_, _ = w.Write([]byte("ready\n"))
 	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("gregor\n/metrics  for Prometheus\n/healthz  200 while the process lives\n/readyz   200 while the broker serves\n"))
+	})
 	return mux
 }
 
@@ -101,7 +104,7 @@ func (pushed) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (p pushed) Collect(out chan<- prometheus.Metric) {
-	if t := p.Services.Telemetry; t != nil {
+	if t := p.Services().Telemetry; t != nil {
 		t.Collect(out)
 	}
 }

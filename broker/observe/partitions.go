@@ -11,7 +11,7 @@ import (
 // partitions tells what is held here and how it fares.
 func (c *collector) partitions(out sink) {
 	late, producers := 0, 0
-	s := c.Services.Replicas.Stats(func(p *replica.PartitionStats) {
+	s := c.Services().Replicas.Stats(func(p *replica.PartitionStats) {
 		pairs := labels{"topic", p.Topic, "partition", strconv.Itoa(int(p.Partition))}
 		out.log(p, pairs)
 		out.partition(p, pairs)
@@ -23,18 +23,18 @@ func (c *collector) partitions(out sink) {
 	out.replicas(&s)
 	out.gauge("kafka_server_replicamanager_produceridcount", producers)
 	out.gauge("kafka_server_replicamanager_partitionswithlatetransactionscount", late)
-	shrinks, expands := c.Services.Meter.ISRChanges()
+	shrinks, expands := c.Services().Meter.ISRChanges()
 	out.counter("kafka_server_replicamanager_isrshrinks_total", shrinks)
 	out.counter("kafka_server_replicamanager_isrexpands_total", expands)
-	out.counter("kafka_server_replicamanager_failedisrupdates_total", c.Services.Meter.ISRRefusals())
+	out.counter("kafka_server_replicamanager_failedisrupdates_total", c.Services().Meter.ISRRefusals())
 }
 
 // late says whether a transaction has been open for longer than any may be, and five minutes
 // (ProducerStateManager.hasLateTransaction of Apache Kafka).
 func (c *collector) late(sinceMs int64) bool {
 	const grace = 5 * time.Minute
-	most := config.TxnMaxTimeout.Of(c.Services.Config.Now()) + grace
-	return sinceMs >= 0 && c.Services.Clock.Now().Sub(time.UnixMilli(sinceMs)) > most
+	most := config.TxnMaxTimeout.Of(c.Services().Config.Now()) + grace
+	return sinceMs >= 0 && c.Services().Clock.Now().Sub(time.UnixMilli(sinceMs)) > most
 }
 
 func (s sink) log(p *replica.PartitionStats, pairs labels) {
@@ -87,8 +87,8 @@ func (s sink) replicas(x *replica.Stats) {
 
 // directories tells of the log directories.
 func (c *collector) directories(out sink) {
-	failed := c.Services.Replicas.FailedDirs()
-	for _, d := range c.Services.Logs.Dirs() {
+	failed := c.Services().Replicas.FailedDirs()
+	for _, d := range c.Services().Logs.Dirs() {
 		out.gauge("gregor_log_directory_size_bytes", int(d.Total), "directory", d.Path)
 		out.gauge("gregor_log_directory_usable_bytes", int(d.Usable), "directory", d.Path)
 		out.gauge("kafka_log_logmanager_logdirectoryoffline", flag(failed[d.Path]), "logDirectory", quoted(d.Path))

@@ -28,14 +28,14 @@ var timed = map[meter.Timed]string{
 
 // timings tells what took how long besides requests.
 func (c *collector) timings(out sink) {
-	m := c.Services.Meter
+	m := c.Services().Meter
 	for what, name := range timed {
 		count, _, at := m.Timings(what, quantiles)
 		out.histogram(name, count, at)
 	}
 	out.counter("kafka_server_addpartitionstotxnmanager_verificationfailurerate_count_total", m.Events(meter.NotVerified))
 	c.controllerQueues(out)
-	if !c.Services.Embedded {
+	if !c.Services().Embedded {
 		c.zookeeper(out)
 		c.deletions(out)
 	}
@@ -43,14 +43,14 @@ func (c *collector) timings(out sink) {
 
 // controllerQueues tells what waits for the controller, and for the brokers that it gives orders to.
 func (c *collector) controllerQueues(out sink) {
-	m := c.Services.Meter
+	m := c.Services().Meter
 	age := m.Age()
 	_, busy, _ := m.Timings(meter.EventProcessing, nil)
 	idle := c.controllerIdle.look(age, []time.Duration{age - busy})
 	out.fraction("kafka_controller_controllereventmanager_avgidleratio", idle[0])
-	out.gauge("kafka_controller_controllereventmanager_eventqueuesize", c.Services.Controller.QueuedEvents())
+	out.gauge("kafka_controller_controllereventmanager_eventqueuesize", c.Services().Controller.QueuedEvents())
 	total := 0
-	c.Services.Controller.QueuedOrders(func(broker int32, n int) {
+	c.Services().Controller.QueuedOrders(func(broker int32, n int) {
 		out.gauge("kafka_controller_controllerchannelmanager_queuesize", n, "broker_id", strconv.Itoa(int(broker)))
 		total += n
 	})
@@ -67,10 +67,10 @@ const answerLimit = time.Second
 func (c *collector) deletions(out sink) {
 	names := [...]string{"topicstodeletecount", "replicastodeletecount", "topicsineligibletodeletecount", "replicasineligibletodeletecount"}
 	answer := make(chan [len(names)]int, 1)
-	c.Services.Controller.Deletions(func(topics, replicas, blockedTopics, blockedReplicas int) {
+	c.Services().Controller.Deletions(func(topics, replicas, blockedTopics, blockedReplicas int) {
 		answer <- [...]int{topics, replicas, blockedTopics, blockedReplicas}
 	})
-	late, timer := c.Services.Clock.NewTimer(answerLimit)
+	late, timer := c.Services().Clock.NewTimer(answerLimit)
 	defer timer.Stop()
 	select {
 	case d := <-answer:
@@ -83,7 +83,7 @@ func (c *collector) deletions(out sink) {
 
 // zookeeper tells how the connection to ZooKeeper fares.
 func (c *collector) zookeeper(out sink) {
-	m := c.Services.Meter
+	m := c.Services().Meter
 	count, _, at := m.Timings(meter.StoreRequest, quantiles)
 	out.histogram("kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms", count, at)
 	out.counter("kafka_server_sessionexpirelistener_zookeepersyncconnects_total", m.Events(meter.StoreConnected))

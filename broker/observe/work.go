@@ -16,8 +16,8 @@ func (c *collector) work(out sink) {
 	out.gauge("kafka_network_socketserver_memorypoolavailable", int(n.MemoryAllowed-n.MemoryUsed))
 	out.fraction("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", n.HandlersIdle)
 	c.processors(out, &n)
-	out.gauge("kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize", c.Services.Transactions.MarkersWaiting())
-	sessions, partitions, evicted := c.Services.Sessions.Stats()
+	out.gauge("kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize", c.Services().Transactions.MarkersWaiting())
+	sessions, partitions, evicted := c.Services().Sessions.Stats()
 	out.gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", sessions)
 	out.gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", partitions)
 	out.counter("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", evicted)
@@ -39,7 +39,7 @@ func (c *collector) processors(out sink, n *Network) {
 
 // quotas tells what clients that have quotas use of them.
 func (c *collector) quotas(out sink) {
-	c.Services.Quotas.Each(func(u quota.Used) {
+	c.Services().Quotas.Each(func(u quota.Used) {
 		var resource, rate string
 		switch u.Kind {
 		case quota.Produce:
