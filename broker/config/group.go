@@ -118,6 +118,11 @@ func DescribeGroup(s *Snapshot, values map[string]string, names []string) []Row 
 				row.Synonyms[j].Source = SourceGroup
 			}
 		}
+		if len(k.synonyms) == 0 { // no key of the broker stands behind it
+			if def := k.defaults[s.mode-1]; def != nil {
+				row.Synonyms = append(row.Synonyms, Synonym{Name: k.Name, Value: pointer(format(def)), Source: SourceDefault})
+			}
+		}
 		row.Source = firstSource(row.Synonyms)
 		rows = append(rows, row)
 	}

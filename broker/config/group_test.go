@@ -1,6 +1,9 @@
 package config
 
 import (
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +50,33 @@ func TestGroupTimes(t *testing.T) {
 	}
 	if got, want := GroupTimesOf(s, nil), (GroupTimes{45 * time.Second, 7 * time.Second, time.Second}); got != want {
 		t.Errorf("without own values: got %v, want %v", got, want)
+	}
+}
+
+// TestDescribeGroupAsKafka: each row of a group is what Kafka tells, where its value comes from too.
+func TestDescribeGroupAsKafka(t *testing.T) {
+	text, err := os.ReadFile("testdata/describe-group-4.4.0.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for line := range strings.Lines(string(text)) {
+		if line[0] != '#' {
+			want = append(want, strings.TrimSpace(line))
+		}
+	}
+	s, _ := load(t)
+	sources := map[Source]string{SourceGroup: "DYNAMIC_GROUP_CONFIG", SourceDefault: "DEFAULT_CONFIG"}
+	var got []string
+	for _, r := range DescribeGroup(s, map[string]string{"consumer.session.timeout.ms": "50000"}, nil) {
+		var synonyms []string
+		for _, y := range r.Synonyms {
+			synonyms = append(synonyms, sources[y.Source]+":"+y.Name+"="+show(y.Value))
+		}
+		got = append(got, fmt.Sprintf("%s=%s sensitive=%v synonyms={%s}", r.Name, show(r.Value), r.Sensitive, strings.Join(synonyms, ", ")))
+	}
+	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
+		t.Errorf("got\n%s\nwant\n%s", g, w)
 	}
 }
 
