@@ -142,6 +142,9 @@ func clientMetrics(t *testing.T, p *place, tools *harness.Tools) {
 	}
 	wantMatch(t, configs("--entity-name", subscription, "--alter", "--add-config", "interval.ms=2000"), "Completed updating config for client-metric "+subscription)
 	awaitMatch(t, func() harness.Output { return configs("--entity-name", subscription, "--describe") }, `interval\.ms=2000`)
+	if tools.Version == harness.V44 {
+		wantMatch(t, tools.Run(t, "kafka-configs", "--bootstrap-server", p.Addr, "--client-metrics", subscription, "--describe"), `interval\.ms=2000`)
+	}
 	awaitMatch(t, func() harness.Output { return configs("--describe") }, `Dynamic configs for client-metric `+subscription+` are:`)
 	run("--alter", "--name", subscription, "--interval", "") // back to the default
 	awaitMatch(t, describe, `interval\.ms=300000`)

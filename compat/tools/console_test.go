@@ -62,12 +62,12 @@ func TestConsoleOptions(t *testing.T) {
 		produce("k1=a\nnone\nk2=NIL\n", "--sync", "--request-required-acks", "1", "--message-send-max-retries", "5", "--retry-backoff-ms", "50",
 			"--request-timeout-ms", "20000", "--batch-size", "1000", "--timeout", "10", "--max-block-ms", "30000", "--max-memory-bytes", "1000000",
 			"--metadata-expiry-ms", "100000", "--socket-buffer-size", "50000", producer, "client.id=console",
-			reader, "parse.key=true", reader, "key.separator==", reader, "ignore.error=true", reader, "null.marker=NIL")
+			"--reader-config", input(t, "parse.key=true\n"), reader, "key.separator==", reader, "ignore.error=true", reader, "null.marker=NIL")
 		show := "--property"
 		if tools.Version == harness.V44 {
 			show = "--formatter-property"
 		}
-		wantLines(t, consume("--include", "^"+topic+"$", "--max-messages", "3", show, "print.key=true", show, "null.literal=nothing", show, "key.separator=>",
+		wantLines(t, consume("--include", "^"+topic+"$", "--max-messages", "3", "--formatter-config", input(t, "print.key=true\n"), show, "null.literal=nothing", show, "key.separator=>",
 			show, "print.timestamp=false", consumer, "fetch.max.bytes=1000"), "k1>a", "nothing>none", "k2>nothing")
 		events := consume("--topic", topic, "--max-messages", "1", "--enable-systest-events")
 		wantMatch(t, events, `^shutdown_complete$`)

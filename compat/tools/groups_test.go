@@ -36,6 +36,7 @@ func TestConsumerGroups(t *testing.T) {
 		}
 		wantMatch(t, of("--describe"), `^`+group+`\s+`+topic+`\s+0\s+6\s+6\s+0\s+franz-\S+\s+/127\.0\.0\.1\s+franz`,
 			`^`+group+`\s+`+topic+`\s+1\s+4\s+4\s+0\s+franz-`)
+		wantMatch(t, of("--describe", "--offsets", "--timeout", "20000"), `^`+group+`\s+`+topic+`\s+1\s+4\s+4\s+0\s+franz-`)
 		wantMatch(t, of("--describe", "--state"), `^`+group+`\s+127\.0\.0\.1:\d+\s+\(\d+\)\s+cooperative-sticky\s+.*Stable\s+1`)
 		wantMatch(t, of("--describe", "--members", "--verbose"), `franz-\S+\s+/127\.0\.0\.1\s+franz\s+2\s+.*\(?0,1\)?`)
 

@@ -49,6 +49,13 @@ func TestPerf(t *testing.T) {
 			t.Errorf("the consumer perf test prints:\n%v, not of %d records", lines, total)
 		}
 		wantMatch(t, tools.Run(t, "kafka-consumer-groups", "--bootstrap-server", p.Addr, "--describe", "--group", group), group+`\s+`+topic+`\s+0\s+(\d+)\s+\d+\s+0\s`)
+		latest := tools.Run(t, "kafka-consumer-perf-test", "--bootstrap-server", p.Addr, "--topic", topic, count, "1", "--timeout", "1500", "--hide-header", "--from-latest")
+		if lines := strings.Split(strings.TrimSpace(latest.Stdout), "\n"); lastOf(lines, 4) != "0" {
+			t.Errorf("from the end on the consumer perf test prints:\n%s", latest)
+		}
+		wantMatch(t, tools.Run(t, "kafka-consumer-perf-test", append([]string{"--bootstrap-server", p.Addr, "--timeout", "30000", "--print-metrics",
+			"--fetch-size", "100000", "--socket-buffer-size", "65536", "--date-format", "yyyy"}, of...)...),
+			`^\d{4}, \d{4}, .*`, `fetch-manager-metrics:records-consumed-total:\{client-id=[^}]*\}\s*: `+fmt.Sprint(total))
 		if lines := consume(append(of, "--show-detailed-stats", "--reporting-interval", "1")...); len(lines) < 2 || lastOf(lines[:2], 1) != "0" {
 			t.Errorf("the detailed figures are:\n%.2000v", lines)
 		}
@@ -65,7 +72,7 @@ func TestVerifiable(t *testing.T) {
 	everywhere(t, func(t *testing.T, p *place, tools *harness.Tools) {
 		topic := verifiableTopic(t, p, tools)
 		verifiable(t, p, tools, topic)
-		verifiable(t, p, tools, topic, "--group-instance-id", name("instance"), "--enable-autocommit", "--reset-policy", "earliest",
+		verifiable(t, p, tools, topic, "--group-instance-id", name("instance"), "--enable-autocommit", "--reset-policy", "earliest", "--session-timeout", "20000",
 			"--assignment-strategy", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor")
 		if tools.Version == harness.V44 && !p.onZooKeeper() {
 			verifiable(t, p, tools, topic, "--group-protocol", "consumer", "--group-remote-assignor", "range")
@@ -79,7 +86,7 @@ func verifiableTopic(t *testing.T, p *place, tools *harness.Tools) string {
 	topic := name("verifiable")
 	p.createTopic(t, topic, 1)
 	out := tools.RunAlone(t, "kafka-verifiable-producer", "--bootstrap-server", p.Addr, "--topic", topic, "--max-messages", "1000", "--acks", "-1",
-		"--value-prefix", "7", "--repeating-keys", "5", "--message-create-time", "1700000000000")
+		"--value-prefix", "7", "--repeating-keys", "5", "--message-create-time", "1700000000000", "--throughput", "100000")
 	if n := strings.Count(out.Stdout, `"name":"producer_send_success"`); n != 1000 {
 		t.Errorf("%d records were acknowledged, not 1000; the end:\n%s", n, out.Stdout[max(0, len(out.Stdout)-500):])
 	}
@@ -162,7 +169,7 @@ func TestDumpLog(t *testing.T) {
 			t.Errorf("%d records within 5000 bytes:\n%.2000s", n, printed)
 		}
 		class := "org.apache.kafka.tools.api.IntegerDecoder"
-		wantMatch(t, tools.Run(t, "kafka-dump-log", "--value-decoder-class", class, "--max-bytes", "5000", "--files", first), `payload: \d+`)
+		wantMatch(t, tools.Run(t, "kafka-dump-log", "--value-decoder-class", class, "--key-decoder-class", class, "--max-message-size", "2000", "--max-bytes", "5000", "--files", first), `payload: \d+`)
 		wantLines(t, tools.Run(t, "kafka-dump-log", "--verify-index-only", "--files", strings.TrimSuffix(first, ".log")+".index"),
 			"Dumping "+strings.TrimSuffix(first, ".log")+".index")
 		wantMatch(t, tools.Run(t, "kafka-dump-log", "--files", snapshots[len(snapshots)-1]), `producerId: \d+ producerEpoch: 0`)

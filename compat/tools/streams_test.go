@@ -59,7 +59,11 @@ func TestStreamsReset(t *testing.T) {
 			wantMatch(t, topics(), `^`+repartition+`$`)
 			p.createTopic(t, changelog, 1)
 		}
-		tools.Run(t, "kafka-streams-application-reset", reset(of...)...)
+		between := name("between")
+		p.createTopic(t, between, 1)
+		produceTo(t, p, between, 0, 2)
+		out := tools.Run(t, "kafka-streams-application-reset", reset(append(of, "--intermediate-topics", between)...)...)
+		wantMatch(t, out, `(?s)intermediate topics.*`+between)
 		awaitNoMatch(t, topics, `^`+app+`-`)
 	})
 }

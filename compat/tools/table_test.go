@@ -13,7 +13,7 @@ import (
 
 // trials holds, for each row of the tools' table that says "later" or "refused", "tool | action", the arguments with which that is tried.
 // TOPIC, PLAN, DIRPLAN and EMPTY (files) stand for those of the test; the brokers' addresses come first unless BOOTSTRAP or BROKERS
-// says where.
+// says where. One that begins with a version is for its tools only.
 var trials = map[string][]string{
 	"kafka-acls | --list, --add, --remove": {
 		"--list",
@@ -47,6 +47,7 @@ var trials = map[string][]string{
 	},
 	"kafka-features | upgrade of other features, also by --metadata and --release-version": {
 		"upgrade --feature metadata.version=21", "upgrade --metadata 3.9-IV0", "downgrade --feature no.such.feature=1",
+		harness.V44 + ": upgrade --release-version 3.9-IV0",
 	},
 	"kafka-get-offsets | earliest-pending-upload": {"--topic TOPIC --time earliest-pending-upload"},
 	"kafka-metadata-quorum | describe --status, --replication, --human-readable": {
@@ -244,6 +245,12 @@ func TestUnsupported(t *testing.T) {
 				continue
 			}
 			for _, trial := range trials[row.key()] {
+				if version, rest, only := strings.Cut(trial, ": "); only {
+					if version != tools.Version {
+						continue
+					}
+					trial = rest
+				}
 				args := strings.Fields(fill.Replace(trial))
 				if !strings.Contains(trial, "BOOTSTRAP") && !strings.Contains(trial, "BROKERS") {
 					args = append([]string{"--bootstrap-server", p.Addr}, args...)

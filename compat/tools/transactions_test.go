@@ -100,9 +100,15 @@ func TestHanging(t *testing.T) {
 		if out := run("find-hanging", "--topic", topic, "--max-transaction-timeout", "120"); matches(out, found) {
 			t.Errorf("a transaction of an hour hangs where two are allowed:\n%s", out)
 		}
-		run("abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+		abort := []string{"abort", "--topic", topic, "--partition", "0"}
+		run(append(abort, "--start-offset", "0")...)
 		if out := run("find-hanging", "--topic", topic); matches(out, topic) {
 			t.Errorf("after the abort:\n%s", out)
+		}
+		pid = hang(t, p, topic) // as brokers before 3.0 want it
+		run(append(abort, "--producer-id", fmt.Sprint(pid), "--producer-epoch", "0", "--coordinator-epoch", "0")...)
+		if out := run("find-hanging", "--topic", topic); matches(out, topic) {
+			t.Errorf("after the second abort:\n%s", out)
 		}
 	})
 }
