@@ -54,10 +54,11 @@ type modernWorld struct {
 	handed   map[string]int32   // epoch of the last owner, by group and place
 	counts   map[string]int
 	restless bool // the log misbehaves
+	made     byte // id of the topic that was made last
 }
 
 // TestConsumerSimulation lets members of the consumer protocol join, leave, crash, pause, dawdle, change their minds and
-// commit, while topics grow, the log refuses, stalls and fails, and the partition moves. Whatever happens: no partition is
+// commit, while topics grow, go and come again, the log refuses, stalls and fails, and the partition moves. Whatever happens: no partition is
 // used by two members at once; who was assigned a partition before another is not allowed to commit for it; once there is
 // peace the group gets stable, with each partition in use once and evenly; and the log, replayed, tells the same.
 func TestConsumerSimulation(t *testing.T) {
@@ -84,6 +85,7 @@ func simulateModern(t *testing.T, seed uint64) {
 	defer s.close()
 	s.topics.add("t", 5, 1)
 	s.topics.add("u", 3, 2)
+	s.made = 2
 	for i := range 10 {
 		m := &modern{group: fmt.Sprint("g", i%2), lazy: i % 3, topics: []string{"t"}, regex: i%5 == 4}
 		if i%5 == 3 {
@@ -128,9 +130,22 @@ func (s *modernWorld) step() {
 	case n < 33 && s.restless:
 		s.misbehave()
 	case n == 33:
-		s.topics.add("u", min(s.topics.PartitionCount("u")+1, 9), 2)
+		s.changeTopics()
 	default:
 		s.act(s.members[s.rnd.IntN(len(s.members))])
+	}
+}
+
+// changeTopics has a topic grow, go, or come again as another one of the same name.
+func (s *modernWorld) changeTopics() {
+	name := []string{"t", "u"}[s.rnd.IntN(2)]
+	if now, ok := s.topics.get(name); !ok {
+		s.made++
+		s.topics.add(name, 1+s.rnd.Int32N(5), s.made)
+	} else if s.rnd.IntN(2) == 0 {
+		s.topics.add(name, min(now.partitions+1, 9), now.id[0])
+	} else {
+		s.topics.remove(name)
 	}
 }
 
