@@ -180,7 +180,7 @@ func (m *machine) leave(ev *leave, out *runtime.Out) {
 		return
 	}
 	if e != nil {
-		ev.answer(nil, e.Leave(&m.env, out, ev.members))
+		ev.answer(nil, e.Leave(&m.env, out, m.settings.Kafka4, ev.members))
 		return
 	}
 	members := make([]kmsg.LeaveGroupResponseMember, len(ev.members))

@@ -221,3 +221,18 @@ func TestWallClockMayJump(t *testing.T) {
 		w.close()
 	})
 }
+
+// TestPendingMemberLeaves: someone who was given a member id and gives it back instead of joining with it disturbs a stable group where
+// that is so in Kafka, in 4.4 and not in 3.9.
+func TestPendingMemberLeaves(t *testing.T) {
+	for kafka4, want := range map[bool]string{true: "PreparingRebalance", false: "Stable"} {
+		inBubble(t, func(s *Settings) { s.Kafka4 = kafka4 }, func(w *world) {
+			w.stable("g")
+			id := w.do(9, joinReq("g", "", "range")).(*kmsg.JoinGroupResponse).MemberID
+			w.codeIs("leave", w.do(4, leaveReq("g", id)), 0)
+			if got := w.state("g"); got != want {
+				t.Errorf("with Kafka4 %v the group is %s, want %s", kafka4, got, want)
+			}
+		})
+	}
+}

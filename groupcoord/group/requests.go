@@ -29,11 +29,12 @@ func (g *Group) Heartbeat(out *runtime.Out, memberID string, instanceID *string,
 	return nil
 }
 
-// Leave removes members; an administrator may name static ones by instance id alone.
+// Leave removes members; an administrator may name static ones by instance id alone. For one that has not joined with its id yet there
+// is a rebalance if pendingToo says so, as in Kafka 4.4.
 // After GroupMetadataManager.classicGroupLeaveToClassicGroup.
-func (g *Group) Leave(e *Env, out *runtime.Out, leaving []kmsg.LeaveGroupRequestMember) []kmsg.LeaveGroupResponseMember {
+func (g *Group) Leave(e *Env, out *runtime.Out, pendingToo bool, leaving []kmsg.LeaveGroupRequestMember) []kmsg.LeaveGroupResponseMember {
 	answers := make([]kmsg.LeaveGroupResponseMember, 0, len(leaving))
-	left := false
+	before, left := g.Size(), false
 	for i := range leaving {
 		a := kmsg.NewLeaveGroupResponseMember()
 		a.MemberID, a.InstanceID = leaving[i].MemberID, leaving[i].InstanceID
@@ -42,7 +43,8 @@ func (g *Group) Leave(e *Env, out *runtime.Out, leaving []kmsg.LeaveGroupRequest
 		left = left || err == nil
 		answers = append(answers, a)
 	}
-	if left && g.State() != Empty {
+	pending := g.Size() == before
+	if left && g.State() != Empty && (pendingToo || !pending || g.State() == PreparingRebalance) {
 		g.live.rebalance(e, out, "members leave")
 	}
 	return answers
