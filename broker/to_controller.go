@@ -46,11 +46,21 @@ func (b *Broker) askOwnController(ctx context.Context, request kmsg.Request) (km
 }
 
 // forward hands r to the active controller on behalf of the controller package's part on this broker, which is not
-// active. done is called once, on a goroutine that Stop waits for.
+// active. done is called once, on a goroutine that Stop waits for. It goes over a connection of its own, which the controller may keep waiting
+// afterwards, if a quota says so, without keeping anything else waiting that this broker has to say.
 func (b *Broker) forward(r kmsg.Request, done func(kmsg.Response, error)) {
 	b.background.Go(func() {
 		ctx, cancel := context.WithTimeout(b.running, b.peerTimeout())
 		defer cancel()
-		done(b.askController(ctx, r))
+		id := b.services.Controller.ActiveID()
+		if id == -1 || id == b.services.BrokerID {
+			done(b.askController(ctx, r))
+			return
+		}
+		c := b.peers.Client(id, b.clientID(), b.peerTimeout())
+		defer c.Close()
+		response := r.ResponseKind()
+		err := c.Do(ctx, r, response)
+		done(response, err)
 	})
 }

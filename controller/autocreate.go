@@ -122,7 +122,7 @@ func (m *Machine) forward(names []string, permit Permit) {
 		return
 	}
 	r := kmsg.NewPtrCreateTopicsRequest()
-	r.Version, r.TimeoutMillis = 7, forwardTimeoutMs
+	r.Version, r.TimeoutMillis = forwardVersion, forwardTimeoutMs
 	for _, name := range names {
 		t := m.autoTopic(name)
 		if t.NumPartitions < 0 { // this broker's defaults count, not the controller's
@@ -161,6 +161,10 @@ func (m *Machine) createdElsewhere(r *kmsg.CreateTopicsRequest, e Forwarded, per
 		}
 	}
 }
+
+// forwardVersion is that of the request to create topics for another broker's clients: the last one that no quota refuses, such as one that
+// all client ids have, and so those of brokers.
+const forwardVersion = 5
 
 // forwardTimeoutMs is how long the active controller may take to create a topic for another broker.
 const forwardTimeoutMs = 30_000

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -48,11 +49,7 @@ func TestAutoCreationIsChargedWhereItIsAsked(t *testing.T) {
 	}
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	if _, err := admin.AlterClientQuotas(harness.Context(t, limit), []kadm.AlterClientQuotaEntry{{
-		Entity: kadm.ClientQuotaEntity{{Type: "client-id", Name: &name}}, Ops: []kadm.AlterClientQuotaOp{{Key: "controller_mutation_rate", Value: 100}},
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	setMutationQuota(t, admin, &name, 100)
 	charged := func(id int) float64 {
 		if ours {
 			return scraped(t, ports[id], `kafka_server_quota_mutation_rate\{clientId="creator",resource="ControllerMutation"\}`)
@@ -60,16 +57,21 @@ func TestAutoCreationIsChargedWhereItIsAsked(t *testing.T) {
 		const bean = "kafka.server:type=ControllerMutation,client-id=creator"
 		return c.Broker(id).JMX(t, ports[id], "mutation-rate", bean)[bean]
 	}
+	create := func(topic string) error { // until it is there that is an error
+		r := kmsg.NewPtrMetadataRequest()
+		of := kmsg.NewMetadataRequestTopic()
+		of.Topic = kmsg.StringPtr(topic)
+		r.Topics, r.AllowAutoTopicCreation = append(r.Topics, of), true
+		answer, err := client.Broker(asked).Request(harness.Context(t, limit), r)
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(answer.(*kmsg.MetadataResponse).Topics[0].ErrorCode)
+	}
 	n := 0
 	harness.Eventually(t, limit, func() error { // until the broker knows of the quota
 		n++
-		r := kmsg.NewPtrMetadataRequest()
-		of := kmsg.NewMetadataRequestTopic()
-		of.Topic = kmsg.StringPtr(fmt.Sprint("auto-", n))
-		r.Topics, r.AllowAutoTopicCreation = append(r.Topics, of), true
-		if _, err := client.Broker(asked).Request(harness.Context(t, limit), r); err != nil {
-			return err
-		}
+		_ = create(fmt.Sprint("auto-", n))
 		if charged(asked) == 0 {
 			return fmt.Errorf("broker %d has charged nothing after %d topics", asked, n)
 		}
@@ -77,6 +79,28 @@ func TestAutoCreationIsChargedWhereItIsAsked(t *testing.T) {
 	})
 	if rate := charged(3 - asked); rate != 0 {
 		t.Errorf("the controller has charged a client of another broker, %v per second", rate)
+	}
+	// A quota of everybody's, which brokers have no part in: what the client is let do is done, as often as it likes.
+	setMutationQuota(t, admin, nil, 1e-6)
+	setMutationQuota(t, admin, &name, 0)
+	for i := range 5 {
+		topic := fmt.Sprint("more-", i)
+		harness.Eventually(t, limit, func() error { return create(topic) })
+	}
+}
+
+// setMutationQuota sets a client id's controller_mutation_rate, that of all others for nil, or takes it back (0).
+func setMutationQuota(t *testing.T, admin *kadm.Client, id *string, rate float64) {
+	t.Helper()
+	answer, err := admin.AlterClientQuotas(harness.Context(t, limit), []kadm.AlterClientQuotaEntry{{
+		Entity: kadm.ClientQuotaEntity{{Type: "client-id", Name: id}},
+		Ops:    []kadm.AlterClientQuotaOp{{Key: "controller_mutation_rate", Value: rate, Remove: rate == 0}},
+	}})
+	if err == nil {
+		err = answer[0].Err
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
