@@ -10,10 +10,10 @@
 //	F5  zstd for old clients    TestF5ZstdForOldClients
 //	G1  first joins             TestG1MemberIDRequired TestG1Joins
 //	G3  commits from outside    TestG3Commits
-//	T1  expired transactions    compat/txn TestTranscripts TestTranscriptsOnZooKeeper
+//	T1  expired transactions    compat/txn TestTranscripts TestTranscriptsOnZooKeeper · compat/cluster TestExpiryOutlivesTheCoordinator
 //	T3  busy transactional ids  compat/txn TestTranscripts TestTranscriptsOnZooKeeper
 //	T5  partly failed additions compat/txn TestTranscripts TestTranscriptsOnZooKeeper
-//	S1  compaction              TestS1CompactionKeepsOffsets · log/cleaner TestEmptiedBatch
+//	S1  compaction              TestS1CompactionKeepsOffsets · log/cleaner TestEmptiedBatch · compat/cluster TestReplicaOfACompactedLog
 //	S3  trimming                TestS3DeleteRecords · compat/tools TestDeleteRecords · compat/cluster TestDeleteRecordsOfReplicas
 //	C1  lost sessions           compat/cluster TestC1PausedBroker TestDuplicateID TestCampaign · controller TestOwnLeftover
 //	C3  nodes in ZooKeeper      compat/cluster TestZooKeeperShell TestQuotaNodes TestEmptiedQuotaNodes TestMixed
