@@ -208,6 +208,9 @@ func explain(err error, topic string) error {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return fmt.Errorf("topic %s does not exist, or has no such partition", topic)
 	}
+	if strings.HasPrefix(err.Error(), "invalid record partitioning choice") { // franz-go's, of a topic that was made just now
+		return fmt.Errorf("topic %s has no such partition: it was created with num.partitions of them", topic)
+	}
 	if errors.Is(err, kerr.InvalidRecord) {
 		return cli.Explain(err, "The broker does not take such a record. A compacted topic takes none without a key (--key-separator).")
 	}

@@ -1,8 +1,12 @@
 package produce
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 func TestRecord(t *testing.T) {
@@ -60,6 +64,20 @@ func TestOptions(t *testing.T) {
 	for _, acks := range []string{"all", "1", "0", "-1"} {
 		if _, err := (options{compression: "zstd", acks: acks, partition: 1}).clientOptions(); err != nil {
 			t.Error(acks, err)
+		}
+	}
+}
+
+// TestExplain: what a broker or the client says too shortly is said in full.
+func TestExplain(t *testing.T) {
+	for want, err := range map[string]error{
+		"topic t does not exist, or has no such partition":                             kerr.UnknownTopicOrPartition,
+		"topic t has no such partition: it was created with num.partitions of them":    errors.New("invalid record partitioning choice of 7 from 1 available"),
+		"INVALID_RECORD: The broker does not take such a record. A compacted topic ta": kerr.InvalidRecord,
+		"MESSAGE_TOO_LARGE: ": kerr.MessageTooLarge,
+	} {
+		if got := explain(err, "t").Error(); !strings.HasPrefix(got, want) {
+			t.Errorf("%v: %s", err, got)
 		}
 	}
 }
