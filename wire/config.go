@@ -23,7 +23,7 @@ type Config struct {
 	Handlers   int // num.io.threads: goroutines for what may not run on a processor; 8
 
 	QueuedMaxRequests     int   // queued.max.requests: requests that wait for a handler; 500
-	QueuedMaxRequestBytes int64 // queued.max.request.bytes: sum of the costs of requests in memory; ≤ 0: no limit
+	QueuedMaxRequestBytes int64 // queued.max.request.bytes: sum of the costs of requests in memory, and of replies not yet taken; ≤ 0: no limit
 	MaxRequestBytes       int32 // socket.request.max.bytes; 100 MiB
 	MaxInFlight           int   // requests of one connection in work or not yet answered in full; 64
 

@@ -34,8 +34,9 @@ type Conn struct {
 	clientID *string // of the last request, reused by the next
 
 	arriving *Request     // large request of which only a part is there
-	arrived  atomic.Int64 // bytes of it, once it holds memory
-	lookedAt atomic.Int64 // arrived when others waited for memory last
+	arrived  progress     // bytes of it, once it holds memory
+	owed     atomic.Int64 // bytes of the memory budget that replies hold
+	taken    progress     // bytes of replies
 	waiting  *Request     // stopped at a gate
 	place    dispatch.Waiter
 	pause    pause
@@ -67,7 +68,7 @@ func (p *peer) Advance() {
 	c := (*Conn)(p)
 	c.session.Resume()
 	if r := c.arriving; r != nil && r.admitted {
-		c.arrived.Store(int64(c.session.Arrived()))
+		c.arrived.at.Store(int64(c.session.Arrived()))
 	}
 	if r := c.waiting; r != nil && !c.session.Muted() {
 		c.waiting = nil
@@ -146,7 +147,7 @@ func (c *Conn) admit(f session.Frame) *Request {
 func (c *Conn) paid(r *Request) {
 	r.admitted = true
 	if c.arriving == r {
-		c.arrived.Store(int64(c.session.Arrived()))
+		c.arrived.at.Store(int64(c.session.Arrived()))
 		c.server.arrivals.add(c)
 		c.session.Admitted()
 		return
@@ -158,7 +159,7 @@ func (c *Conn) paid(r *Request) {
 func (c *Conn) run(r *Request) {
 	r.begun = true
 	c.session.Begin(&r.exchange)
-	if r.inline && c.strand.Idle() && c.serveHere(r) {
+	if r.inline && !c.server.memory.Overdrawn() && c.strand.Idle() && c.serveHere(r) {
 		return
 	}
 	r.keepBody()
@@ -220,6 +221,8 @@ func (p *peer) Deliver(m session.Message) {
 		c.session.Unmute(session.Queue)
 	case session.Stalled:
 		c.stalled()
+	case session.Untaken:
+		c.untaken()
 	case session.Drain:
 		c.session.Mute(session.Draining)
 	}

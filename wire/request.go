@@ -54,6 +54,7 @@ func (r *Request) Buffer(n int) []byte {
 func (r *Request) Reply(parts ...payload.Part) {
 	if r.once() {
 		r.exchange.SetReply(parts)
+		r.Conn.owe(&r.exchange)
 		r.finish()
 	} else {
 		payload.Release(parts)
@@ -112,6 +113,7 @@ func (r *Request) finish() {
 func (r *Request) Run() {
 	s := r.Conn.server
 	s.queue.Release(1)
+	s.memory.AwaitSettled(s.departures.starved)
 	if !s.serve(r, false) {
 		if invariants.Enabled {
 			panic(fmt.Sprintf("wire: Serve refused to run on a handler, API key %d", r.Header.Key))

@@ -32,18 +32,18 @@ type Server struct {
 	handler Handler
 	log     *zap.Logger
 
-	limits   session.Limits
-	pool     *buffers.Pool
-	handlers *dispatch.Pool
-	memory   *dispatch.Gate // bytes of queued.max.request.bytes
-	reserve  *dispatch.Gate // beside the memory budget, see arrivals
-	arrivals arrivals
-	queue    *dispatch.Gate // requests of queued.max.requests
-	quota    *quota
-	lines    sampler
-	engine   engine
-	accepted atomic.Uint64
-	began    time.Duration // when the processors did
+	limits               session.Limits
+	pool                 *buffers.Pool
+	handlers             *dispatch.Pool
+	memory               *dispatch.Gate // bytes of queued.max.request.bytes
+	reserve              *dispatch.Gate // beside the memory budget, see acquire
+	arrivals, departures holders        // of the memory budget: requests that arrive, replies that leave
+	queue                *dispatch.Gate // requests of queued.max.requests
+	quota                *quota
+	lines                sampler
+	engine               engine
+	accepted             atomic.Uint64
+	began                time.Duration // when the processors did
 
 	closing sync.Once
 	closed  error
@@ -78,7 +78,8 @@ func New(cfg Config, h Handler) (*Server, error) {
 	if err := s.quota.set(cfg.ConnectionLimits); err != nil {
 		return nil, err
 	}
-	s.arrivals.clock, s.arrivals.waiting = cfg.Clock, s.memory.Waited
+	s.arrivals = holders{clock: cfg.Clock, waiting: s.memory.Waited, told: session.Stalled, progress: func(c *Conn) *progress { return &c.arrived }}
+	s.departures = holders{clock: cfg.Clock, waiting: s.memory.Waited, told: session.Untaken, progress: func(c *Conn) *progress { return &c.taken }}
 	s.handlers = dispatch.NewPool(cfg.Handlers)
 	if s.engine, err = newEngine(cfg.Engine, session.Options{
 		Acceptor: acceptor{s}, Processors: cfg.Processors, IdleTimeout: cfg.IdleTimeout, SendBuffer: cfg.SendBuffer,
@@ -113,7 +114,7 @@ func (s *Server) Resize(handlers int) { s.handlers.Resize(handlers) }
 type Stats struct {
 	Waiting                   int           // requests and completions for which no handler is free
 	Worked, Available         time.Duration // of handlers, since Stats was called first
-	MemoryUsed, MemoryAllowed int64         // bytes of requests in work (queued.max.request.bytes); without a limit 0 of MaxInt64
+	MemoryUsed, MemoryAllowed int64         // bytes of requests in work and replies not yet taken (queued.max.request.bytes); without a limit 0 of MaxInt64
 
 	Age    time.Duration   // since the processors began
 	Rested []time.Duration // of it each had nothing to do; nil where the engine has no processors
@@ -153,6 +154,7 @@ func (s *Server) Close() error {
 	s.closing.Do(func() {
 		s.quota.stop()
 		s.arrivals.close()
+		s.departures.close()
 		s.engine.StopAccepting()
 		s.closed = s.engine.Close()
 		s.handlers.Close()
@@ -209,6 +211,7 @@ func (a acceptor) Accept(listener string, port session.Port, remote, local netip
 	}
 	s.pace(listener)
 	c.session = session.New(&s.limits, s.pool)
+	c.session.CountTaken(&c.taken.at)
 	c.strand = dispatch.NewStrand(s.handlers)
 	if s.cfg.TooFast != nil {
 		c.hold(s.cfg.TooFast(remote.Addr()))

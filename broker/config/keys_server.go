@@ -39,7 +39,7 @@ var serverKeys = []Key{
 	{Name: "queued.max.requests", Type: Int, Default: "500", Valid: atLeast(1),
 		Doc: "How many requests may wait for a handler before connections are no longer read."},
 	{Name: "queued.max.request.bytes", Type: Long, Default: "-1",
-		Doc: "Memory that requests being worked on may hold before connections are no longer read; -1: from the memory limit."},
+		Doc: "Memory that requests being worked on, and answers not yet taken, may hold before connections are no longer read; -1: from the memory limit."},
 	{Name: "request.timeout.ms", Type: Int, Default: "30000", Standing: Clustered, Why: whyAlone,
 		Doc: "How long the broker waits for answers to its own requests."},
 	{Name: "socket.send.buffer.bytes", Type: Int, Default: "102400",

@@ -60,6 +60,60 @@ func TestClaimsCostNothing(t *testing.T) {
 	}
 }
 
+// TestUnreadAnswers: connections that ask for much and read nothing, each for something else, do not take more memory than
+// queued.max.request.bytes allows, and when they are gone the next is served.
+func TestUnreadAnswers(t *testing.T) {
+	b := start(t, harness.Options{Props: map[string]string{
+		"queued.max.request.bytes": strconv.Itoa(16 << 20), "socket.request.max.bytes": strconv.Itoa(1 << 20)}})
+	if b.Kind != harness.Gregor {
+		t.Skip("Kafka holds them all")
+	}
+	const connections, answers, limit, looks = 60, 150, 250 << 20, 500 // an answer is of some 6 MB
+	ask := kmsg.NewPtrDescribeConfigsRequest()
+	ask.IncludeSynonyms, ask.IncludeDocumentation = true, true
+	ask.SetVersion(4)
+	for range answers {
+		ask.Resources = append(ask.Resources, kmsg.DescribeConfigsRequestResource{ResourceType: kmsg.ConfigResourceTypeBroker, ResourceName: "1"})
+	}
+	before := memory(t, b.Pid())
+	var idle []*raw.Conn
+	for i := range connections {
+		ask.Resources[0].ConfigNames = []string{fmt.Sprint("key.", i)}
+		c := raw.Dial(t, b.Addr)
+		c.Send(ask)
+		idle = append(idle, c)
+	}
+	reader := raw.Dial(t, b.Addr)
+	reader.Send(ask) // answered last, if the others' answers are made
+	answered := make(chan kmsg.Response, 1)
+	go func() {
+		response, _ := reader.TryReceive()
+		answered <- response
+	}()
+	most, last := int64(0), kmsg.Response(nil)
+	for range looks {
+		most = max(most, memory(t, b.Pid()))
+		select {
+		case last = <-answered:
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	for _, c := range idle {
+		c.Close()
+	}
+	if last == nil {
+		last = <-answered
+	}
+	if r, ok := last.(*kmsg.DescribeConfigsResponse); !ok || len(r.Resources) != answers || len(r.Resources[1].Configs) == 0 {
+		t.Error("who reads is not answered in full")
+	}
+	if grown := most - before; grown > limit {
+		t.Errorf("%d unread answers cost %d MB of memory", connections, grown>>20)
+	} else {
+		t.Logf("%d MB more", grown>>20)
+	}
+}
+
 // TestInflatingBatch: a small batch that inflates to gigabytes is refused or stored, but never held in memory.
 func TestInflatingBatch(t *testing.T) {
 	b := start(t, harness.Options{})

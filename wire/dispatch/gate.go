@@ -1,6 +1,9 @@
 package dispatch
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // Gate shares out a quantity, first come first served. Who finds too little left waits in a queue, without a goroutine,
 // and is told when it has its share. A demand above the whole counts as the whole, so that it runs alone. Safe for
@@ -10,8 +13,11 @@ type Gate struct {
 		sync.Mutex
 		free        int64
 		first, last *Waiter
+		awaiting    int // goroutines in AwaitSettled
 	}
-	total int64
+	settled   sync.Cond   // free is not negative any more
+	overdrawn atomic.Bool // it is negative; written with mu
+	total     int64
 }
 
 // Waiter is a place in a gate's queue. Its owner embeds it, and uses it for one Acquire at a time.
@@ -32,6 +38,7 @@ func NewGate(total int64) *Gate {
 		return nil
 	}
 	g := &Gate{total: total}
+	g.settled.L = &g.mu.Mutex
 	g.mu.free = total
 	return g
 }
@@ -73,14 +80,34 @@ func (g *Gate) TryAcquire(n int64) bool {
 	return true
 }
 
-// Waited reports whether somebody is in the queue.
+// Waited reports whether somebody is in the queue, or in AwaitSettled.
 func (g *Gate) Waited() bool {
 	if g == nil {
 		return false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.mu.first != nil
+	return g.mu.first != nil || g.mu.awaiting > 0
+}
+
+// AwaitSettled returns when no more is taken than there is. If that is not now it calls starved first.
+func (g *Gate) AwaitSettled(starved func()) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.free >= 0 {
+		return
+	}
+	g.mu.awaiting++
+	g.mu.Unlock()
+	starved()
+	g.mu.Lock()
+	for g.mu.free < 0 {
+		g.settled.Wait()
+	}
+	g.mu.awaiting--
 }
 
 // Release gives n back, as it was acquired.
@@ -90,9 +117,42 @@ func (g *Gate) Release(n int64) {
 	}
 	g.mu.Lock()
 	g.mu.free += min(n, g.total)
+	g.unlockAndServe()
+}
+
+// Take takes n at once, though there may not be so much: those who come to Acquire wait the longer.
+func (g *Gate) Take(n int64) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.free -= n
+	g.overdrawn.Store(g.mu.free < 0)
+}
+
+// Overdrawn reports whether more is taken than there is.
+func (g *Gate) Overdrawn() bool { return g != nil && g.overdrawn.Load() }
+
+// Return gives back n that were taken.
+func (g *Gate) Return(n int64) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	g.mu.free += n
+	g.unlockAndServe()
+}
+
+// unlockAndServe serves the queue after something was given back. The caller holds mu, which it unlocks.
+func (g *Gate) unlockAndServe() {
 	if g.mu.free > g.total {
 		g.mu.Unlock()
 		panic("dispatch: more is released than was acquired")
+	}
+	if g.mu.free >= 0 && g.overdrawn.Load() {
+		g.overdrawn.Store(false)
+		g.settled.Broadcast()
 	}
 	served := g.serve()
 	g.mu.Unlock()

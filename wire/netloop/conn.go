@@ -107,7 +107,7 @@ func (c *conn) give() {
 		c.mu.writing = true
 		c.engine.goroutines.Go(c.write)
 	}
-	if s.Finished() && !c.mu.writing {
+	if s.Finished() && (!c.mu.writing || s.Aborted()) {
 		c.endLocked(nil)
 	}
 	c.mu.ready = s.Resumable() || !s.Muted()

@@ -76,6 +76,7 @@ const (
 	MemoryThere              // the memory budget has room for the request that waits for it
 	QueueHasRoom             // the handlers' queue has room for the request that waits for it
 	Stalled                  // others wait for memory that the arriving request holds without arriving
+	Untaken                  // others wait for memory that replies hold which the client does not take
 	Drain                    // read nothing more, close when all is answered
 	Began                    // the engine has begun to own a connection that is muted from the start
 	PauseOver                // a pause may be over

@@ -26,10 +26,21 @@ type Exchange struct {
 	buffer []byte // of the pool's; returned when the reply is out
 	pause  time.Duration
 	sent   Sent // nil: nobody wants to know
+	owed   int  // what owner is told when the reply is gone
+	owner  Owner
 }
 
 // Sent is told when a reply is out: the system has all of its bytes. It must be quick.
 type Sent interface{ Sent() }
+
+// Owner is told when a reply that it counts is gone, sent or not. Called on any goroutine; it must be quick.
+type Owner interface{ Gone(owed int) }
+
+// Memory is how many bytes of memory the reply holds.
+func (x *Exchange) Memory() int { return x.memory }
+
+// SetOwner has o told n when the reply is gone.
+func (x *Exchange) SetOwner(o Owner, n int) { x.owner, x.owed = o, n }
 
 // SetReply stores a reply, without length prefix. It takes over the parts' files.
 func (x *Exchange) SetReply(parts []payload.Part) {
@@ -74,6 +85,10 @@ func (x *Exchange) Drop(pool *buffers.Pool) {
 	if x.buffer != nil {
 		pool.Put(x.buffer)
 		x.buffer = nil
+	}
+	if x.owner != nil {
+		x.owner.Gone(x.owed)
+		x.owner = nil
 	}
 }
 
@@ -161,6 +176,9 @@ func (c *Conn) Gather(vec [][]byte, max int, copied func(*payload.Part) []byte) 
 
 // Sent says that the next n bytes of output are gone, and gives back what they were in.
 func (c *Conn) Sent(n int) {
+	if c.taken != nil {
+		c.taken.Add(int64(n))
+	}
 	for x := c.out.first; n > 0; x = c.out.first {
 		k := min(n, x.size)
 		n -= k

@@ -6,7 +6,11 @@
 // its reply is there, Gather, write, Sent.
 package session
 
-import "github.com/gregor-broker/gregor/wire/buffers"
+import (
+	"sync/atomic"
+
+	"github.com/gregor-broker/gregor/wire/buffers"
+)
 
 // Limits bound what one connection may take. Shared by all connections of a server.
 type Limits struct {
@@ -36,12 +40,26 @@ type Conn struct {
 	muted   Reason
 	stalled bool // Stash left requests, or a request waits, because of a mute
 	closed  bool
+	aborted bool
+	taken   *atomic.Int64 // bytes of replies that the client has taken are added here; nil: nobody counts
 	in      input
 	out     output
 }
 
 // New returns the state of a new connection.
 func New(limits *Limits, pool *buffers.Pool) Conn { return Conn{limits: limits, pool: pool} }
+
+// CountTaken has the bytes of replies that the client takes added to n. Before the first reply.
+func (c *Conn) CountTaken(n *atomic.Int64) { c.taken = n }
+
+// Abort ends the connection without the replies that are due.
+func (c *Conn) Abort() {
+	c.aborted = true
+	c.muted |= Closing
+}
+
+// Aborted reports whether the connection ends although replies are due.
+func (c *Conn) Aborted() bool { return c.aborted }
 
 // Mute adds a reason not to read.
 func (c *Conn) Mute(r Reason) { c.muted |= r }
@@ -66,6 +84,9 @@ func (c *Conn) Resume() { c.stalled = false }
 
 // Finished reports whether the connection is to be closed now: it drains or closes and every reply that is due is out.
 func (c *Conn) Finished() bool {
+	if c.aborted {
+		return true
+	}
 	if x := c.out.first; x != nil {
 		return x.done && x.last && x.size == 0
 	}
