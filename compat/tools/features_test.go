@@ -75,6 +75,7 @@ func TestExtensions(t *testing.T) {
 			wantRefused(t, features(t, "disable", "--feature", "gregor.extensions"), `groups of the consumer protocol have members: nextgen-group`)
 			wantMatch(t, features(t, "disable", "--unsafe", "--feature", "gregor.extensions"), `gregor.extensions was disabled\.`)
 		} else {
+			earlyGroups(t, p, tools)
 			wantMatch(t, features(t, "downgrade", "--unsafe", "--feature", "gregor.extensions=0"), `gregor.extensions was (downgraded to 0|disabled)\.`)
 			wantMatch(t, features(t, "upgrade", "--feature", "gregor.extensions=1"), `gregor.extensions was upgraded to 1\.`)
 			wantMatch(t, features(t, "disable", "--feature", "gregor.extensions"), `gregor.extensions was disabled\.`)

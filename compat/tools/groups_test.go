@@ -108,6 +108,25 @@ func TestConsumerProtocolGroups(t *testing.T) {
 		t.Skip("3.9 in ZooKeeper mode has no groups of the consumer protocol")
 	}
 	protocolGroups(t, p, harness.JavaTools(t, harness.V44))
+	earlyGroups(t, p, harness.JavaTools(t, harness.V39))
+}
+
+// earlyGroups: the clients of 3.9, of which the consumer protocol was new, read by it, and its tools show their groups.
+func earlyGroups(t *testing.T, p *place, tools *harness.Tools) {
+	t.Helper()
+	topic, group := name("early"), name("early-group")
+	p.createTopic(t, topic, 1)
+	produceTo(t, p, topic, 0, 7)
+	read := tools.Run(t, "kafka-console-consumer", "--bootstrap-server", p.Addr, "--topic", topic, "--group", group, "--from-beginning",
+		"--consumer-property", "group.protocol=consumer", "--max-messages", "7", "--timeout-ms", "60000")
+	wantLines(t, read, "line 0", "line 1", "line 2", "line 3", "line 4", "line 5", "line 6")
+	groups := func(args ...string) harness.Output {
+		return tools.Run(t, "kafka-consumer-groups", append([]string{"--bootstrap-server", p.Addr}, args...)...)
+	}
+	wantMatch(t, groups("--describe", "--group", group), group+`\s+`+topic+`\s+0\s+7\s+7\s+0\s`)
+	wantMatch(t, groups("--describe", "--group", group, "--state"), group+`.*uniform\s+Empty\s+0`)
+	wantMatch(t, groups("--list", "--type", "consumer"), `^`+group+`\s+Consumer`)
+	verifiable(t, p, tools, verifiableTopic(t, p, tools), "--group-protocol", "consumer", "--group-remote-assignor", "range")
 }
 
 func protocolGroups(t *testing.T, p *place, tools *harness.Tools) {

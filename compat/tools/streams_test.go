@@ -13,7 +13,7 @@ import (
 func TestStreamsReset(t *testing.T) {
 	everywhere(t, func(t *testing.T, p *place, tools *harness.Tools) {
 		topic, app := name("input"), name("app")
-		changelog, repartition := app+"-store-changelog", app+"-key-repartition"
+		changelog, repartition := app+"-0-changelog", app+"-key-repartition"
 		p.createTopic(t, topic, 2)
 		p.createTopic(t, changelog, 1)
 		p.createTopic(t, repartition, 1)
@@ -40,7 +40,7 @@ func TestStreamsReset(t *testing.T) {
 		committed(6, 4)
 		wantMatch(t, topics(), `^`+changelog+`$`)
 
-		for _, to := range []struct {
+		for i, to := range []struct {
 			args      []string
 			zero, one int
 		}{
@@ -57,6 +57,7 @@ func TestStreamsReset(t *testing.T) {
 			committed(to.zero, to.one)
 			awaitNoMatch(t, topics, `^`+changelog+`$`)
 			wantMatch(t, topics(), `^`+repartition+`$`)
+			changelog = fmt.Sprintf("%s-%d-changelog", app, i+1)
 			p.createTopic(t, changelog, 1)
 		}
 		between := name("between")

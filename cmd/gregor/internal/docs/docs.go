@@ -96,8 +96,9 @@ ZooKeeper. "Works" is tested with the tools themselves, by what they print: the 
 of ` + "`compat/cluster` and `compat/txn`" + `. "Refused" and "later" are tested too, by the words in quotes, one of which the tool prints; what is refused
 on ZooKeeper Kafka 3.9 refuses there as well, for the tools of 4.4 likewise. Tools that work on KRaft's
 files, on ZooKeeper or on Java processes (kafka-storage, kafka-metadata-shell, zookeeper-shell, zookeeper-security-migration,
-kafka-jmx, trogdor, the scripts that start and stop servers) have nothing to do with this broker; Connect, MirrorMaker and Streams
-are clients as others are. The option --bootstrap-controller, where a tool has it, needs KRaft controllers. Every other tool of both
+kafka-jmx, trogdor, the scripts that start and stop servers) have nothing to do with this broker, nor have
+kafka-dump-log's decoders of topics that do not exist here (cluster metadata, remote log metadata, states of share groups); Connect,
+MirrorMaker and Streams are clients as others are. The option --bootstrap-controller, where a tool has it, needs KRaft controllers. Every other tool of both
 distributions has a row.
 
 `
