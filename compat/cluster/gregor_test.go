@@ -128,7 +128,7 @@ func TestClusterElect(t *testing.T) {
 	wantMatch(t, failed, `^`+topic+`-0: PREFERRED_LEADER_NOT_AVAILABLE: `, `^0 leaders elected; 1 of 3 partitions were led by their preferred replicas already$`)
 	c.Restart(t, 2)
 	c.AwaitInSync(t, limit, topic)
-	wantMatch(t, mustGregor(t, c, "cluster", "elect", topic+":1"), `^1 leader elected; 0 of 1 partition were led`)
+	wantMatch(t, mustGregor(t, c, "cluster", "elect", topic+":1"), `^1 leader elected; 0 of 1 partition was led by its preferred replica already`)
 	awaitLeaders(t, c, topic, 1, 2, 1)
 	wantMatch(t, mustGregor(t, c, "cluster", "elect", topic), `^1 leader elected; 2 of 3 partitions were led by their preferred replicas already$`)
 	awaitLeaders(t, c, topic, 2, 2, 1)
