@@ -14,6 +14,7 @@ var adminNeighbours = []neighbour{
 	{"nothing-else-creates", "", creationNeighbours}, // A3
 	{"trimming", "", trimNeighbours},                 // S3
 	{"versions-of-the-future", "", futureNeighbours}, // N1
+	{"old-metadata", "3.9", oldMetadataNeighbours},   // A3
 }
 
 // metadataNeighbours: which names are created when they are asked for, and what is said of them then.
@@ -159,6 +160,19 @@ func futureNeighbours(k *talk) {
 			answer := raw.Do[*kmsg.ApiVersionsResponse](c, r)
 			k.sayOf("ApiVersions", fmt.Sprint("v", version), "of %.20q: %s, any keys %t", software, codeWord(answer.ErrorCode), len(answer.ApiKeys) > 0)
 			apiVersions(k.t, c, 0)
+		}
+	}
+}
+
+// oldMetadataNeighbours: which old versions create what they are asked for.
+func oldMetadataNeighbours(k *talk) {
+	known := k.topic("known", 1)
+	for version := range int16(4) {
+		for _, names := range [][]string{{known}, {"a b"}, {""}, {known, "a b", known}} {
+			said := metadata(k.t, k.c, version, false, names)
+			for _, t := range said {
+				k.sayOf("Metadata", fmt.Sprint("v", version), "of %q: %s %s internal %t, %d partitions", names, *t.Topic, codeWord(t.ErrorCode), t.IsInternal, len(t.Partitions))
+			}
 		}
 	}
 }

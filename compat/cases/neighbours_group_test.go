@@ -10,9 +10,10 @@ import (
 )
 
 var groupNeighbours = []neighbour{
-	{"first-joins", "", joinNeighbours},        // G1
-	{"pending-members", "", pendingNeighbours}, // G1
-	{"static-members", "", staticNeighbours},   // G1
+	{"first-joins", "", joinNeighbours},         // G1
+	{"pending-members", "", pendingNeighbours},  // G1
+	{"static-members", "", staticNeighbours},    // G1
+	{"coordinators", "", coordinatorNeighbours}, // G1
 }
 
 // group returns the name of a group that is noted under another, and whose coordinator is there.
@@ -162,5 +163,25 @@ func staticNeighbours(k *talk) {
 		k.ask("under the name", 5, leaveRequest(group, "", instance))
 		k.ask("under the name, again", 5, leaveRequest(group, "", instance))
 		k.describe(group)
+	}
+}
+
+// coordinatorNeighbours: whose coordinator may be asked for.
+func coordinatorNeighbours(k *talk) {
+	group := k.group("group")
+	for _, version := range k.versions(both(0, 6, 0, 6)) {
+		for _, kind := range []int8{0, 2, 9, -1} {
+			for _, keys := range [][]string{{group}, {""}, {group, "", group}, {}} {
+				if version < 4 && len(keys) != 1 || version >= 6 && kind == 2 { // share groups are not served yet
+					continue
+				}
+				r := kmsg.NewPtrFindCoordinatorRequest()
+				r.CoordinatorType, r.CoordinatorKeys = kind, keys
+				if version < 4 {
+					r.CoordinatorKey = keys[0]
+				}
+				k.ask(fmt.Sprintf("type %d, keys %q", kind, keys), version, r)
+			}
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 var listNeighbours = []neighbour{
 	{"offsets-by-segment", "3.9", segmentNeighbours},        // F3, v0
 	{"offsets-after-trimming", "", trimmedOffsetNeighbours}, // F3, S3
+	{"epoch-ends", "", epochEndNeighbours},                  // F3
 }
 
 func listRequest(topic string, partition int32, timestamp int64) *kmsg.ListOffsetsRequest {
@@ -75,4 +76,35 @@ func trimmedOffsetNeighbours(k *talk) {
 		k.dump(topic, start)
 		k.dump(topic, start-1)
 	}
+}
+
+// epochEndNeighbours: where leader epochs end.
+func epochEndNeighbours(k *talk) {
+	topic, empty := k.topic("topic", 1), k.topic("empty", 1)
+	mustProduce(k.t, k.c, topic, raw.NewBatch(1000, "a", "b").Encode())
+	for _, version := range k.versions(both(0, 4, 2, 4)) {
+		for _, replica := range []int32{-1, -2} {
+			for _, name := range []string{topic, empty} {
+				for _, current := range []int32{-2, -1, 0, 3} {
+					for _, epoch := range []int32{-1, 0, 5} {
+						r := kmsg.NewPtrOffsetForLeaderEpochRequest()
+						r.ReplicaID = replica
+						r.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: name, Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{
+							{Partition: 0, CurrentLeaderEpoch: current, LeaderEpoch: epoch}, {Partition: 7, CurrentLeaderEpoch: current, LeaderEpoch: epoch}}}}
+						k.ask(fmt.Sprintf("%s, replica %d, current %d, epoch %d", name, replica, current, epoch), version, r)
+					}
+				}
+			}
+		}
+	}
+	r := kmsg.NewPtrOffsetForLeaderEpochRequest()
+	r.ReplicaID = -1
+	one := kmsg.OffsetForLeaderEpochRequestTopic{Topic: topic, Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{{Partition: 0, CurrentLeaderEpoch: -1}}}
+	r.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{one, one}
+	k.ask("a topic twice", 4, r)
+	r.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{one}
+	r.Topics[0].Partitions = append(r.Topics[0].Partitions, r.Topics[0].Partitions[0])
+	k.ask("a partition twice", 4, r)
+	r.Topics[0].Partitions = nil
+	k.ask("no partition", 4, r)
 }

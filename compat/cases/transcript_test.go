@@ -185,7 +185,7 @@ func (k *talk) fields(v reflect.Value, ordered bool) string {
 	var words []string
 	for i := range v.NumField() {
 		name, f := v.Type().Field(i).Name, v.Field(i)
-		if unnoted[name] || f.IsZero() && name != "ErrorCode" {
+		if unnoted[name] || f.IsZero() && name != "ErrorCode" && name != "NodeID" { // a broker may be 0
 			continue
 		}
 		if word := k.value(name, f, ordered); !allUnset.MatchString(word) {
