@@ -77,14 +77,25 @@ func (s *Suite) tooFast(t *testing.T) {
 		defer close(over)
 		goes.expectEnd()
 	}()
-	eventually(t, "it is closed", func() bool {
-		clk.Advance(100 * time.Millisecond)
+	closed := func() bool {
 		select {
 		case <-over:
 			return true
 		default:
 			return false
 		}
+	}
+	clk.Advance(900 * time.Millisecond)
+	for range 20 {
+		stays.send(request(1, nil))
+		stays.expect(1, nil)
+	}
+	if closed() {
+		t.Error("it is closed before its time is over")
+	}
+	eventually(t, "it is closed", func() bool {
+		clk.Advance(100 * time.Millisecond)
+		return closed()
 	})
 	r.expectLine(goes, "closing a connection")
 	stays.send(request(2, nil))
