@@ -44,7 +44,7 @@ func TestConsumerProtocolIsSwitchedOff(t *testing.T) {
 			eventually(t, "the coordinator is there", func() bool {
 				var err error
 				beaten, err = beat.RequestWith(t.Context(), cl)
-				return err == nil
+				return err == nil && beaten.ErrorCode != kerr.CoordinatorLoadInProgress.Code
 			})
 			describe := kmsg.NewPtrConsumerGroupDescribeRequest()
 			describe.Groups = []string{"modern"}

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gregor-broker/gregor/broker/config"
@@ -72,7 +73,7 @@ func TestGroupConfiguration(t *testing.T) {
 			eventually(t, "the coordinator is there", func() (there bool) {
 				var err error
 				answer, err = r.RequestWith(t.Context(), cl)
-				return err == nil
+				return err == nil && answer.ErrorCode != kerr.CoordinatorLoadInProgress.Code
 			})
 			if answer.ErrorCode != 0 || answer.HeartbeatIntervalMillis != want {
 				t.Errorf("%s: %+v; want a heartbeat every %d ms", group, answer, want)
