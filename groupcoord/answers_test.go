@@ -253,30 +253,34 @@ func dialKafka(t *testing.T, addr string) *kafkaConn {
 }
 
 func (c *kafkaConn) do(v int16, r kmsg.Request) kmsg.Response {
-	r.SetVersion(v)
-	c.correlation++
-	f := kmsg.NewRequestFormatter(kmsg.FormatterClientID("probe"))
-	var size [4]byte
-	_, err := c.conn.Write(f.AppendRequest(nil, r, c.correlation))
-	if err == nil {
-		_, err = io.ReadFull(c.conn, size[:])
-	}
-	body := make([]byte, binary.BigEndian.Uint32(size[:]))
-	if err == nil {
-		_, err = io.ReadFull(c.conn, body)
-	}
-	resp := r.ResponseKind()
-	if err == nil {
-		body = body[4:]
-		if r.IsFlexible() {
-			body = body[1:]
-		}
-		err = resp.ReadFrom(body)
-	}
+	resp, err := c.ask(v, r)
 	if err != nil {
 		c.t.Fatalf("%T: %v", r, err)
 	}
 	return resp
+}
+
+func (c *kafkaConn) ask(v int16, r kmsg.Request) (kmsg.Response, error) {
+	r.SetVersion(v)
+	c.correlation++
+	f := kmsg.NewRequestFormatter(kmsg.FormatterClientID("probe"))
+	var size [4]byte
+	if _, err := c.conn.Write(f.AppendRequest(nil, r, c.correlation)); err != nil {
+		return nil, err
+	}
+	if _, err := io.ReadFull(c.conn, size[:]); err != nil {
+		return nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(size[:]))
+	if _, err := io.ReadFull(c.conn, body); err != nil {
+		return nil, err
+	}
+	body = body[4:]
+	if r.IsFlexible() {
+		body = body[1:]
+	}
+	resp := r.ResponseKind()
+	return resp, resp.ReadFrom(body)
 }
 
 func (c *kafkaConn) topicID(t *testing.T) [16]byte {

@@ -30,11 +30,7 @@ func TestConsumerAnswersAsKafka(t *testing.T) {
 	if *kafka != "" {
 		c := dialKafka(t, *kafka)
 		defer c.conn.Close()
-		s := &script{group: fmt.Sprintf("g%d-", clock.System.Now().Unix()), topics: c.topicIDs("ta", "tb"), do: c.do, wait: pass, find: func() {
-			r := kmsg.NewPtrFindCoordinatorRequest()
-			r.CoordinatorKey = "none"
-			c.do(3, r)
-		}}
+		s := &script{group: fmt.Sprintf("g%d-", clock.System.Now().Unix()), topics: c.topicIDs("ta", "tb"), do: c.do, wait: pass, find: c.find}
 		if err := os.WriteFile(file, []byte(s.run()), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -69,6 +65,13 @@ func (c *kafkaConn) topicIDs(names ...string) map[string][16]byte {
 		ids[*topic.Topic] = topic.TopicID
 	}
 	return ids
+}
+
+// find asks for a coordinator, which makes the internal topic.
+func (c *kafkaConn) find() {
+	r := kmsg.NewPtrFindCoordinatorRequest()
+	r.CoordinatorKey = "none"
+	c.do(3, r)
 }
 
 // script is a conversation with a coordinator, and what was said.

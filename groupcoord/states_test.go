@@ -81,7 +81,7 @@ func (w *world) stableStatic(group string) *kmsg.JoinGroupResponse {
 }
 
 // background lets a request wait for as long as it wants.
-func (w *world) background(<-chan kmsg.Response) { synctest.Wait() }
+func (w *world) background(<-chan kmsg.Response) { w.settle() }
 
 var happenings = []struct {
 	name string

@@ -100,6 +100,7 @@ type world struct {
 	topics *topics
 	config Settings
 	c      *Coordinator
+	kafka  *remoteGroup // instead of c: a group of an Apache Kafka
 }
 
 // inBubble runs f with a world under virtual time, whose settings change may alter.
@@ -150,6 +151,9 @@ func (w *world) restart() {
 // coordinator has it, as the broker's buffers are.
 func (w *world) send(v int16, r kmsg.Request) <-chan kmsg.Response {
 	w.t.Helper()
+	if w.kafka != nil {
+		return w.kafka.send(v, r)
+	}
 	r.SetVersion(v)
 	frame := r.AppendTo(nil)
 	got := kmsg.RequestForKey(r.Key())
@@ -213,6 +217,9 @@ func dispatch(c *Coordinator, r kmsg.Request, reply func(kmsg.Response)) {
 // do sends a request and waits for the answer; virtual time passes meanwhile.
 func (w *world) do(v int16, r kmsg.Request) kmsg.Response {
 	w.t.Helper()
+	if w.kafka != nil {
+		return <-w.send(v, r)
+	}
 	hour, timer := clock.System.NewTimer(time.Hour)
 	defer timer.Stop()
 	select {
@@ -223,6 +230,15 @@ func (w *world) do(v int16, r kmsg.Request) kmsg.Response {
 		w.t.Fatalf("%T was not answered within an hour", r)
 		return nil
 	}
+}
+
+// settle waits until everything that is to follow has happened.
+func (w *world) settle() {
+	if w.kafka != nil {
+		w.kafka.settle()
+		return
+	}
+	synctest.Wait()
 }
 
 // pass lets virtual time pass.

@@ -19,6 +19,7 @@ var skips = map[string]string{
 	"log/dumplog_test.go":                           "needs Kafka's kafka-dump-log",
 	"controller/store/embedded/crash_linux_test.go": "a kernel or file system that does not tell what is written back",
 	"controller/store/storetest/suite.go":           "what a kind of store does not have",
+	"groupcoord/states_kafka_test.go":               "needs an Apache Kafka that -kafka names",
 	"groupcoord/runtime/runtime_test.go":            "builds with invariants let faults through",
 	"wire/enginetest/bench_test.go":                 "an engine that this system does not have",
 	"compat/clients/clients_test.go":                "a Python too new for the oldest client",
