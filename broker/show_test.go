@@ -145,7 +145,9 @@ func TestPushedMetrics(t *testing.T) {
 	defer pushes.Close()
 	createTopic(t, admin, "t", 1, nil)
 	shown := regexp.MustCompile(`(?m)^kafka_client_producer_\w+\{client_id="app",client_instance_id="[^"]{22}",client_software_name="a-client",client_software_version="1\.2"`)
-	for n := 0; ; n++ {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for n := 0; ctx.Err() == nil; n++ {
 		produce(t, pushes, "t", n, n+1)
 		status, text := get(t, b, "/metrics")
 		if status != http.StatusOK {
@@ -155,6 +157,7 @@ func TestPushedMetrics(t *testing.T) {
 			return
 		}
 	}
+	t.Error("what a client pushes is not shown")
 }
 
 // TestHealth: alive from the first moment on, ready while the broker serves.

@@ -178,7 +178,7 @@ func (g *remoteGroup) named(groups []string) []string {
 }
 
 // settle gives Kafka time: there is no telling when it has none left to do.
-func (g *remoteGroup) settle() { time.Sleep(300 * time.Millisecond) }
+func (g *remoteGroup) settle() { pass(300 * time.Millisecond) }
 
 // close ends the connections.
 func (g *remoteGroup) close() {
