@@ -81,7 +81,7 @@ func batchOf(records []byte) (record.Batch, bool) {
 func serveProduce(s *Services, c *Call, request kmsg.Request) {
 	r := request.(*kmsg.ProduceRequest)
 	image := s.Metadata.Image()
-	entries := produceEntries(image, r)
+	entries := s.produceEntries(image, r)
 	params := replica.ProduceParams{
 		Version: r.Version, Acks: r.Acks, Timeout: time.Duration(r.TimeoutMillis) * time.Millisecond,
 		Internal: c.ClientID == adminClient, TransactionalID: r.TransactionID,
@@ -144,8 +144,9 @@ func howProduced(err error) meter.How {
 }
 
 // produceEntries lists the partitions of a request. Of several record sets for one partition only the last counts, as
-// in Kafka, which puts them into a map.
-func produceEntries(image *metadata.Image, r *kmsg.ProduceRequest) []replica.ProduceEntry {
+// in Kafka, which puts them into a map. A leader may be named by another broker before it has heard of the topic itself, once it leads:
+// then it takes records too (case P6).
+func (s *Services) produceEntries(image *metadata.Image, r *kmsg.ProduceRequest) []replica.ProduceEntry {
 	n := 0
 	for i := range r.Topics {
 		n += len(r.Topics[i].Partitions)
@@ -165,10 +166,12 @@ func produceEntries(image *metadata.Image, r *kmsg.ProduceRequest) []replica.Pro
 			case refused != nil:
 				e.Err = refused
 			case topic == nil:
-				e.Err = err
+				if r.Version >= produceByID || !s.Replicas.Leads(e.Topic, e.Partition) {
+					e.Err = err
+				}
 			default:
 				e.Topic = topic.Name
-				if topic.Partition(p.Partition) == nil {
+				if topic.Partition(p.Partition) == nil && !s.Replicas.Leads(e.Topic, e.Partition) {
 					e.Err = errUnknownPartition
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/gregor-broker/gregor/broker/metadata"
 	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/record"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -221,5 +222,20 @@ func TestOldFormatsAreStoredAsBatches(t *testing.T) {
 			t.Fatalf("entry %d: %v, %v", n, e, err)
 		}
 		got = rest
+	}
+}
+
+// TestLeaderThatHasNotHeard: another broker may name this one the leader of a new topic a moment before this one is told of the topic; it
+// takes records then, as it leads (case P6), and knows nothing of what it does not lead.
+func TestLeaderThatHasNotHeard(t *testing.T) {
+	p := newPlane(t)
+	p.topic("t", 1)
+	p.services.Metadata = metadata.NewCache()
+	c := p.client()
+	set := records(t, record.BatchOptions{}, "v", 1)
+	for topic, want := range map[string]int16{"t": 0, "nowhere": kerr.UnknownTopicOrPartition.Code} {
+		if got := ask[*kmsg.ProduceResponse](c, produceOf(9, 1, to{topic, 0, set})).Topics[0].Partitions[0].ErrorCode; got != want {
+			t.Errorf("%s: error %d, want %d", topic, got, want)
+		}
 	}
 }

@@ -116,6 +116,16 @@ func (m *Manager) answer(p *FetchParams, entries []FetchEntry, results []FetchRe
 	done(results)
 }
 
+// Leads says whether this broker leads a partition now.
+func (m *Manager) Leads(topic string, partition int32) bool {
+	p := m.find(topic, partition)
+	if p == nil {
+		return false
+	}
+	_, err := p.leading(-1)
+	return err == nil
+}
+
 // CanReadNow says whether a partition can be read at offset, by whoever, without waiting for a disk.
 func (m *Manager) CanReadNow(topic string, partition int32, offset int64) bool {
 	p := m.find(topic, partition)
