@@ -34,7 +34,7 @@ func (b *Broker) showItself(context.Context) error {
 func (b *Broker) busy() observe.Network {
 	s := b.network.Stats()
 	n := observe.Network{QueuedRequests: s.Waiting, HandlersIdle: 1, MemoryUsed: s.MemoryUsed, MemoryAllowed: s.MemoryAllowed,
-		Age: s.Age, ProcessorsRested: s.Rested}
+		Asked: s.Asked, ProcessorsRested: s.Rested}
 	if s.Available > 0 {
 		n.HandlersIdle -= s.Worked.Seconds() / s.Available.Seconds()
 	}

@@ -43,7 +43,6 @@ type Server struct {
 	lines                sampler
 	engine               engine
 	accepted             atomic.Uint64
-	began                time.Duration // when the processors did
 
 	closing sync.Once
 	closed  error
@@ -56,7 +55,8 @@ type engine interface {
 	StopAccepting()              // and wait until no more connections come
 	Broadcast(m session.Message) // to every connection
 	Close() error                // close every connection, wait for the engine's goroutines
-	Rested() []time.Duration     // for how long each processor has had nothing to do
+	// Rested says for how long each processor has had nothing to do since somebody first asked.
+	Rested() (since time.Duration, rested []time.Duration)
 }
 
 // New returns a server that listens on nothing yet. Its goroutines run from now on: it is to be closed even if it never starts.
@@ -74,7 +74,7 @@ func New(cfg Config, h Handler) (*Server, error) {
 		queue:   dispatch.NewGate(int64(cfg.QueuedMaxRequests)),
 		lines:   sampler{clock: cfg.Clock},
 	}
-	s.quota, s.began = newQuota(), cfg.Clock.Monotonic()
+	s.quota = newQuota()
 	if err := s.quota.set(cfg.ConnectionLimits); err != nil {
 		return nil, err
 	}
@@ -116,13 +116,14 @@ type Stats struct {
 	Worked, Available         time.Duration // of handlers, since Stats was called first
 	MemoryUsed, MemoryAllowed int64         // bytes of requests in work and replies not yet taken (queued.max.request.bytes); without a limit 0 of MaxInt64
 
-	Age    time.Duration   // since the processors began
-	Rested []time.Duration // of it each had nothing to do; nil where the engine has no processors
+	Asked  time.Duration   // since Stats was called first
+	Rested []time.Duration // of it each processor had nothing to do; nil where the engine has none
 }
 
 // Stats looks at the server.
 func (s *Server) Stats() Stats {
-	x := Stats{Waiting: s.handlers.Waiting(), MemoryAllowed: math.MaxInt64, Age: s.cfg.Clock.Monotonic() - s.began, Rested: s.engine.Rested()}
+	x := Stats{Waiting: s.handlers.Waiting(), MemoryAllowed: math.MaxInt64}
+	x.Asked, x.Rested = s.engine.Rested()
 	x.Worked, x.Available = s.handlers.Worked()
 	if s.memory != nil {
 		x.MemoryAllowed = s.memory.Total()

@@ -32,7 +32,7 @@ type Network struct {
 	HandlersIdle              float64 // part of their time, since somebody first looked
 	MemoryUsed, MemoryAllowed int64   // bytes of requests in work
 
-	Age              time.Duration   // of the processors
+	Asked            time.Duration   // since somebody first looked
 	ProcessorsRested []time.Duration // of it each had nothing to do
 }
 

@@ -25,7 +25,7 @@ func (c *collector) work(out sink) {
 
 // processors tells which part of the last half to one minute the processors had nothing to do.
 func (c *collector) processors(out sink, n *Network) {
-	idle := c.idle.look(n.Age, n.ProcessorsRested)
+	idle := c.idle.look(n.Asked, n.ProcessorsRested)
 	if len(idle) == 0 {
 		return
 	}

@@ -141,8 +141,8 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// Rested returns nil: there are no processors.
-func (e *Engine) Rested() []time.Duration { return nil }
+// Rested returns nothing: there are no processors.
+func (e *Engine) Rested() (since time.Duration, rested []time.Duration) { return 0, nil }
 
 func (e *Engine) all() []*conn {
 	e.mu.Lock()

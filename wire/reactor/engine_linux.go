@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gregor-broker/gregor/wire/dispatch"
@@ -21,6 +22,7 @@ type Engine struct {
 	running    sync.WaitGroup // processors
 	acceptors  sync.WaitGroup
 	stop       chan struct{} // closed when nothing more is accepted
+	measured   atomic.Bool   // somebody has asked for how long processors wait
 
 	mu struct {
 		sync.Mutex
@@ -29,6 +31,7 @@ type Engine struct {
 		started   bool
 		stopped   bool
 		closed    bool
+		asked     time.Duration // when, for the first time
 	}
 }
 
@@ -124,14 +127,21 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// Rested returns for how long each processor has had nothing to do since it began.
-func (e *Engine) Rested() []time.Duration {
+// Rested returns for how long each processor has had nothing to do since this was first asked, and how long ago that was.
+func (e *Engine) Rested() (since time.Duration, rested []time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	now := e.o.Clock.Monotonic()
-	rested := make([]time.Duration, len(e.processors))
-	for i, p := range e.processors {
-		rested[i] = p.rested(now)
+	if !e.measured.Swap(true) {
+		e.mu.asked = now
+		for _, p := range e.processors {
+			p.measure(now)
+		}
 	}
-	return rested
+	for _, p := range e.processors {
+		rested = append(rested, p.rested(now))
+	}
+	return now - e.mu.asked, rested
 }
 
 // pick returns the processor for the next connection.

@@ -56,7 +56,7 @@ type processor struct {
 		sync.Mutex
 		letters []letter
 		asleep  bool          // the processor waits, or is about to, and wants the eventfd written
-		since   time.Duration // when its wait began, 0 while it works
+		since   time.Duration // when its wait began; 0 while it works, and while nobody has asked
 		slept   time.Duration // in the waits before
 		closed  bool
 	}
@@ -163,7 +163,9 @@ func (p *processor) wait() (events int) {
 	p.inbox.Lock()
 	if len(p.inbox.letters) == 0 && len(p.toRun) == 0 {
 		p.inbox.asleep = true
-		p.inbox.since = max(1, p.engine.o.Clock.Monotonic())
+		if p.engine.measured.Load() {
+			p.inbox.since = max(1, p.engine.o.Clock.Monotonic())
+		}
 		timeout = -1
 	}
 	p.inbox.Unlock()
@@ -175,7 +177,7 @@ func (p *processor) wait() (events int) {
 	p.now = p.engine.o.Clock.Monotonic()
 	p.inbox.Lock()
 	p.inbox.asleep = false
-	if timeout < 0 {
+	if p.inbox.since > 0 {
 		p.inbox.slept += max(0, p.now-p.inbox.since)
 		p.inbox.since = 0
 	}
@@ -184,7 +186,16 @@ func (p *processor) wait() (events int) {
 	return max(events, 0)
 }
 
-// rested returns for how long the processor has had nothing to do until now.
+// measure begins to count for how long the processor waits.
+func (p *processor) measure(now time.Duration) {
+	p.inbox.Lock()
+	defer p.inbox.Unlock()
+	if p.inbox.asleep && p.inbox.since == 0 {
+		p.inbox.since = max(1, now)
+	}
+}
+
+// rested returns for how long the processor has had nothing to do until now, of the time that is measured.
 func (p *processor) rested(now time.Duration) time.Duration {
 	p.inbox.Lock()
 	defer p.inbox.Unlock()

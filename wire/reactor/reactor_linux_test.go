@@ -121,33 +121,46 @@ func TestRested(t *testing.T) {
 	fake := clock.NewFake(time.Unix(0, 0))
 	fake.Advance(time.Hour)
 	p := still(t)
-	p.engine.o.Clock = fake
-	p.queue(&conn{})
-	p.wait()
-	if got := p.rested(fake.Monotonic()); got != 0 {
-		t.Errorf("one that has something to do rested for %v", got)
+	e := p.engine
+	e.o.Clock, e.processors = fake, []*processor{p}
+	begin := func() (waited chan struct{}) {
+		waited = make(chan struct{})
+		go func() {
+			p.wait()
+			p.readLetters()
+			close(waited)
+		}()
+		for asleep := false; !asleep; runtime.Gosched() {
+			p.inbox.Lock()
+			asleep = p.inbox.asleep
+			p.inbox.Unlock()
+		}
+		return waited
 	}
-	p.toRun = nil
-	waited := make(chan struct{})
-	go func() {
-		p.wait()
-		close(waited)
-	}()
-	for asleep := false; !asleep; runtime.Gosched() {
-		p.inbox.Lock()
-		asleep = p.inbox.since > 0
-		p.inbox.Unlock()
+	want := func(when string, since, rested time.Duration) {
+		t.Helper()
+		if passed, got := e.Rested(); passed != since || got[0] != rested {
+			t.Errorf("%s: %v of %v, want %v of %v", when, got[0], passed, rested, since)
+		}
 	}
+	waited := begin()
 	fake.Advance(time.Minute)
-	if got := p.rested(fake.Monotonic()); got != time.Minute {
-		t.Errorf("it has rested for %v", got)
-	}
+	want("before somebody asked", 0, 0)
+	fake.Advance(time.Minute)
+	want("in the same wait", time.Minute, time.Minute)
 	p.post(letter{kind: idle})
 	<-waited
+	p.queue(&conn{})
+	p.wait()
 	fake.Advance(time.Minute)
-	if got := p.rested(fake.Monotonic()); got != time.Minute {
-		t.Errorf("it rested for %v", got)
-	}
+	want("at work", 2*time.Minute, time.Minute)
+	p.toRun = nil
+	waited = begin()
+	fake.Advance(time.Minute)
+	want("in the next wait", 3*time.Minute, 2*time.Minute)
+	p.post(letter{kind: idle})
+	<-waited
+	want("after it", 3*time.Minute, 2*time.Minute)
 }
 
 func TestListKeepsOrderOfUse(t *testing.T) {
