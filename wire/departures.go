@@ -8,7 +8,8 @@ import (
 
 // Replies in memory that their clients do not take count against the memory budget of the requests. When they hold more than that has,
 // no request begins, not on a handler either; so clients that ask for much and read nothing cannot drive the broker out of memory,
-// however many they are: there is what the budget allows, and a reply of each handler and processor. What is sent from files does not
+// however many they are: there is what the budget allows, and a reply of each handler and processor
+// (in the portable engine each connection is its own processor). What is sent from files does not
 // count. Who holds memory while others wait for it has to take something (holders), or its connection is closed.
 
 // smallReply is how many bytes of a reply are nobody's business; session.Limits bounds what a connection has of those.

@@ -181,6 +181,8 @@ func FuzzOffsets(f *testing.F) {
 func FuzzMeta(f *testing.F) {
 	f.Add([]byte("#\n#Sun Nov 29 17:08:07 UTC 2026\nbroker.id=2\nversion=0\ncluster.id=vddWK14PRI2hO83V7_zqFg\n"))
 	f.Add([]byte("version=0\ncluster.id=a\\=b\\u00e4\\\n c"))
+	f.Add([]byte("version=0\ncluster.id=\\ a"))
+	f.Add([]byte("version=0\ncluster.id=\\f"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m, err := ParseMeta(raw)
 		if err != nil || m.Version != 0 {

@@ -151,5 +151,11 @@ func unescapeProperty(s string) string {
 }
 
 func escapeProperty(s string) string {
-	return strings.NewReplacer(`\`, `\\`, "=", `\=`, ":", `\:`, "#", `\#`, "!", `\!`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(s)
+	escaped := propertyEscapes.Replace(s)
+	if strings.HasPrefix(escaped, " ") { // which a reader would skip
+		return `\` + escaped
+	}
+	return escaped
 }
+
+var propertyEscapes = strings.NewReplacer(`\`, `\\`, "=", `\=`, ":", `\:`, "#", `\#`, "!", `\!`, "\n", `\n`, "\r", `\r`, "\t", `\t`, "\f", `\f`)
