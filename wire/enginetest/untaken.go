@@ -56,7 +56,7 @@ func (s *Suite) manyUntakenReplies(t *testing.T) {
 func (s *Suite) askForMuch(t *testing.T, cfg wire.Config, inline bool, atOnce int64) {
 	const clients, budget = 50, 1 << 20
 	cfg.QueuedMaxRequestBytes, cfg.SendBuffer = budget, 64<<10
-	var r *rig
+	var server atomic.Pointer[wire.Server]
 	var most atomic.Int64 // bytes that were held when a request began
 	a := bigReplies(unreadReplies)
 	a.admit = func(*wire.Conn, frame.Header, int) (wire.Admission, error) {
@@ -64,12 +64,13 @@ func (s *Suite) askForMuch(t *testing.T, cfg wire.Config, inline bool, atOnce in
 	}
 	serve := a.serve
 	a.serve = func(req *wire.Request, inline bool) bool {
-		held := r.server.Stats().MemoryUsed
+		held := server.Load().Stats().MemoryUsed
 		for m := most.Load(); held > m && !most.CompareAndSwap(m, held); m = most.Load() {
 		}
 		return serve(req, inline)
 	}
-	r = s.start(t, cfg, a)
+	r := s.start(t, cfg, a)
+	server.Store(r.server)
 	first := r.dial()
 	first.send(request(0, []byte("big")))
 	eventually(t, "the reply holds memory", func() bool { return r.server.Stats().MemoryUsed > budget })
