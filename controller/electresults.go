@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -12,6 +10,7 @@ type electionResults struct {
 	resp *kmsg.ElectLeadersResponse
 	all  bool
 	rows []electionRow
+	at   map[string]int // of topics in the answer that fill has added
 }
 
 type electionRow struct {
@@ -24,7 +23,7 @@ type electionRow struct {
 
 // newElectionResults takes what a request names. 4.4 answers topic by topic as it is asked, 3.9 once for each partition, in any order.
 func newElectionResults(r *kmsg.ElectLeadersRequest, resp *kmsg.ElectLeadersResponse, asAsked bool) *electionResults {
-	e := &electionResults{resp: resp, all: r.Topics == nil}
+	e := &electionResults{resp: resp, all: r.Topics == nil, at: map[string]int{}}
 	known := map[string]map[int32]bool{}
 	for i, rt := range r.Topics {
 		if asAsked {
@@ -75,9 +74,10 @@ func (e *electionResults) topic(row *electionRow) *kmsg.ElectLeadersResponseTopi
 	if row.at >= 0 {
 		return &e.resp.Topics[row.at]
 	}
-	i := slices.IndexFunc(e.resp.Topics, func(t kmsg.ElectLeadersResponseTopic) bool { return t.Topic == row.topic })
-	if i < 0 {
+	i, known := e.at[row.topic]
+	if !known {
 		i = len(e.resp.Topics)
+		e.at[row.topic] = i
 		t := kmsg.NewElectLeadersResponseTopic()
 		t.Topic = row.topic
 		e.resp.Topics = append(e.resp.Topics, t)

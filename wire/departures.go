@@ -8,9 +8,9 @@ import (
 
 // Replies in memory that their clients do not take count against the memory budget of the requests. When they hold more than that has,
 // no request begins, not on a handler either; so clients that ask for much and read nothing cannot drive the broker out of memory,
-// however many they are: there is what the budget allows, and a reply of each handler and processor
-// (in the portable engine each connection is its own processor). What is sent from files does not
-// count. Who holds memory while others wait for it has to take something (holders), or its connection is closed.
+// however many they are: there is what the budget allows, and a reply of each handler and processor (in the portable engine each connection
+// is its own processor). What is sent from files does not count. Who holds memory while others wait for it has to take something (holders),
+// or its connection is closed.
 
 // smallReply is how many bytes of a reply are nobody's business; session.Limits bounds what a connection has of those.
 const smallReply = 4 << 10
@@ -23,7 +23,7 @@ func (c *Conn) owe(x *session.Exchange) {
 	if c.server.memory == nil || n < smallReply {
 		return
 	}
-	x.SetOwner((*peer)(c), n)
+	x.SetOwner((*peer)(c))
 	c.owed.Add(int64(n))
 	c.server.departures.set(c, c.owes)
 	c.server.memory.Take(int64(n))

@@ -92,14 +92,11 @@ func (g *Gate) Waited() bool {
 
 // AwaitSettled returns when no more is taken than there is. If that is not now it calls starved first.
 func (g *Gate) AwaitSettled(starved func()) {
-	if g == nil {
+	if !g.Overdrawn() { // without the lock: each request that a handler takes comes here
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.mu.free >= 0 {
-		return
-	}
 	g.mu.awaiting++
 	g.mu.Unlock()
 	starved()

@@ -25,22 +25,21 @@ type Exchange struct {
 	few    [2]payload.Part
 	buffer []byte // of the pool's; returned when the reply is out
 	pause  time.Duration
-	sent   Sent // nil: nobody wants to know
-	owed   int  // what owner is told when the reply is gone
-	owner  Owner
+	sent   Sent  // nil: nobody wants to know
+	owner  Owner // nil: nobody counts it
 }
 
 // Sent is told when a reply is out: the system has all of its bytes. It must be quick.
 type Sent interface{ Sent() }
 
-// Owner is told when a reply that it counts is gone, sent or not. Called on any goroutine; it must be quick.
-type Owner interface{ Gone(owed int) }
+// Owner is told when a reply that it counts is gone, sent or not, and how many bytes of memory that held. Called on any goroutine; it must be quick.
+type Owner interface{ Gone(memory int) }
 
 // Memory is how many bytes of memory the reply holds.
 func (x *Exchange) Memory() int { return x.memory }
 
-// SetOwner has o told n when the reply is gone.
-func (x *Exchange) SetOwner(o Owner, n int) { x.owner, x.owed = o, n }
+// SetOwner has o told when the reply is gone. After SetReply.
+func (x *Exchange) SetOwner(o Owner) { x.owner = o }
 
 // SetReply stores a reply, without length prefix. It takes over the parts' files.
 func (x *Exchange) SetReply(parts []payload.Part) {
@@ -87,7 +86,7 @@ func (x *Exchange) Drop(pool *buffers.Pool) {
 		x.buffer = nil
 	}
 	if x.owner != nil {
-		x.owner.Gone(x.owed)
+		x.owner.Gone(x.memory)
 		x.owner = nil
 	}
 }
