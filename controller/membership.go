@@ -81,10 +81,10 @@ func (m *Machine) sessionChanged(e store.SessionEvent) {
 		m.log.Warn("the session with the metadata store has expired")
 		m.former[m.session] = true
 		m.session = 0
+		m.setBrokerEpoch(-1) // first: who hears that there is no controller any more may ask for the epoch
 		m.resign()
 		m.forget(inSession)
 		m.electing = false
-		m.setBrokerEpoch(-1)
 		return
 	}
 	m.session = e.ID
