@@ -26,7 +26,7 @@ var kafka = flag.String("kafka", "", "address of an Apache Kafka whose answers b
 
 // TestAnswersAsKafka sends the same requests to the coordinator as were sent to Apache Kafka, and compares the answers.
 func TestAnswersAsKafka(t *testing.T) {
-	for _, version := range []string{"3.9.2", "4.4.0"} {
+	for _, version := range versions {
 		t.Run(version, func(t *testing.T) { answersAs(t, version) })
 	}
 }

@@ -106,7 +106,7 @@ func (s *script) awaitCoordinator() {
 	if s.find != nil {
 		s.find()
 	}
-	for codeOf(s.do(6, describeReq("none"))) != 69 {
+	for codeOf(s.do(5, describeReq("none"))) != 0 {
 		s.wait(100 * time.Millisecond)
 	}
 }

@@ -56,12 +56,12 @@ func (e *entry) retention() (since int64, ok bool) {
 	return e.Retention()
 }
 
-// idle reports whether the group has neither members nor anyone who was told to join.
+// idle reports whether the group has no members. Who was only told to join does not keep a group from being deleted, as with Kafka.
 func (e *entry) idle() bool {
 	if e.consumer != nil {
 		return e.consumer.Empty()
 	}
-	return e.Idle()
+	return e.State() == group.Empty
 }
 
 // checkDelete says whether the group may be deleted.

@@ -366,9 +366,7 @@ func (m *machine) topicsDeleted(ev *topicsDeleted, out *runtime.Out) {
 				m.forgetOffset(out, id, topic, partition)
 			}
 		})
-		if deleted > 0 {
-			m.forgetEmptied(out, e, deleted)
-		}
+		m.forgetEmptied(out, e, deleted)
 	}
 	for _, topic := range ev.topics {
 		delete(m.names, topic)

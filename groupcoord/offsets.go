@@ -266,7 +266,7 @@ func (m *machine) offsetDelete(ev *offsetDelete, out *runtime.Out) {
 		ev.Refuse(err)
 		return
 	}
-	deleted := 0
+	allowed, deleted := 0, 0
 	for i := range ev.response.Topics {
 		t := &ev.response.Topics[i]
 		subscribed := e.subscribed(t.Topic)
@@ -274,15 +274,20 @@ func (m *machine) offsetDelete(ev *offsetDelete, out *runtime.Out) {
 			p := &t.Partitions[j]
 			switch {
 			case p.ErrorCode != 0:
+				continue
 			case subscribed:
 				p.ErrorCode = kerr.GroupSubscribedToTopic.Code
+				continue
 			case e.offsets.Get(t.Topic, p.Partition) != nil || m.pending.Has(e.ID(), t.Topic, p.Partition):
 				m.forgetOffset(out, e.ID(), t.Topic, p.Partition)
 				deleted++
 			}
+			allowed++
 		}
 	}
-	m.forgetEmptied(out, e, deleted)
+	if allowed > 0 {
+		m.forgetEmptied(out, e, deleted)
+	}
 	out.Then(func(err error, _ *runtime.Out) {
 		if err != nil {
 			ev.Refuse(err)

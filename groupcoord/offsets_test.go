@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -195,7 +196,7 @@ func TestRetention(t *testing.T) {
 // topic; and while members come and go nothing does.
 func TestRetentionByState(t *testing.T) {
 	left := map[string]string{
-		"absent": "", "simple": "t", "promised": "", "stable": "t", "stable, static": "t", "stable, loaded again": "t", // what is simple has committed t anew
+		"absent": "", "simple": "t", "promised": "", "stable": "t", "stable, another promised": "t", "stable, static": "t", "stable, loaded again": "t", // what is simple has committed t anew
 	}
 	for _, s := range situations {
 		inBubble(t, func(set *Settings) {
@@ -459,4 +460,19 @@ func FuzzApply(f *testing.F) {
 		m.EndTransaction(4, true)
 		m.Apply(&runtime.Record{Key: key, ProducerID: -1})
 	})
+}
+
+// TestOnlyToldAnID: who was only told an id does not keep a group when it is looked what is left of it. After GroupMetadataManager of 3.9 and
+// of 4.4, for which a group without members is empty.
+func TestOnlyToldAnID(t *testing.T) {
+	for _, version := range versions {
+		inBubble(t, func(s *Settings) { s.Kafka4, s.OffsetsRetentionCheckInterval = version == "4.4.0", time.Second }, func(w *world) {
+			told := w.do(9, joinReq("g", "", "range")).(*kmsg.JoinGroupResponse)
+			pass(1500 * time.Millisecond)
+			if state := w.state("g"); state != "Dead" {
+				t.Errorf("%s: the group is %s", version, state)
+			}
+			w.codeIs("join with the id", w.do(9, joinReq("g", told.MemberID, "range")), kerr.UnknownMemberID.Code)
+		})
+	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/gregor-broker/gregor/wire/clock"
 )
 
-// TestStatesAreKafkas holds testdata/states.txt and consumer-states.txt to an Apache Kafka 4.4.0, as far as they are not about time, loading and
-// transactions. Start it afresh with
+// TestStatesAreKafkas holds the states of classic groups to an Apache Kafka of that version, and testdata/consumer-states.txt to a 4.4.0,
+// as far as they are not about time, loading and transactions. Start it afresh with
 //
 //	group.initial.rebalance.delay.ms=0
 //	group.consumer.assignment.interval.ms=0
 //
-// create the topics "t" with one partition, "ta" with four and "tb" with two, and run
+// (the second one is unknown to 3.9.2), create the topics "t" with one partition, "ta" with four and "tb" with two, and run
 //
-//	go test ./groupcoord -run TestStatesAreKafkas -kafka 127.0.0.1:9092
+//	go test ./groupcoord -run TestStatesAreKafkas/4.4.0 -kafka 127.0.0.1:9092
 func TestStatesAreKafkas(t *testing.T) {
 	if *kafka == "" {
 		t.Skip("-kafka does not say where an Apache Kafka is")
@@ -29,42 +29,44 @@ func TestStatesAreKafkas(t *testing.T) {
 	ids := c.topicIDs("ta", "tb")
 	(&script{do: c.do, wait: pass, find: c.find}).awaitCoordinator()
 	c.conn.Close()
-	n := 0
-	group := func() *world {
-		n++
-		return &world{t: t, topics: newTopics(), kafka: &remoteGroup{t: t, addr: *kafka, prefix: fmt.Sprintf("states-%d-%d-", os.Getpid(), n)}}
-	}
-	ours := func(words ...string) bool { // what only our own world can do
-		for _, w := range words {
-			for _, part := range []string{"s pass", "partition lost", "transaction", "topic deleted", "topic grows", "topic goes", "refused:", "loaded again", "first rebalance"} {
-				if strings.Contains(w, part) {
-					return true
-				}
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			classicStatesAre(t, version)
+			if version == "4.4.0" {
+				consumerStatesAre(t, ids)
 			}
-		}
-		return false
+		})
 	}
-	want := goldenStates(t, "testdata/states.txt")
-	for _, s := range situations {
-		for _, h := range happenings {
-			if ours(s.name, h.name) {
+}
+
+func classicStatesAre(t *testing.T, version string) {
+	want := goldenStates(t, statesFile(version))
+	for i, s := range situations {
+		for k, h := range happenings {
+			if onlyOurs(s.name, h.name) {
 				continue
 			}
-			w := group()
+			w := remoteWorld(t, fmt.Sprint("classic-", i, "-", k))
 			j := s.enter(w)
-			answer := due(h.send(w, j), want[[2]string{s.name, h.name}])
+			answer := h.send(w, j)
+			if answer != nil {
+				answer = due(answer, want[[2]string{s.name, h.name}])
+			}
 			w.settle()
 			w.compare(want, s.name, h.name, outcome(answer)+" "+w.summary("g"))
 			w.kafka.close()
 		}
 	}
-	want = goldenStates(t, "testdata/consumer-states.txt")
-	for _, from := range scenes {
-		for _, e := range append(beats(), otherSteps...) {
-			if ours(from.name, e.name) {
+}
+
+func consumerStatesAre(t *testing.T, ids map[string][16]byte) {
+	want := goldenStates(t, "testdata/consumer-states.txt")
+	for i, from := range scenes {
+		for k, e := range append(beats(), otherSteps...) {
+			if onlyOurs(from.name, e.name) {
 				continue
 			}
-			w := group()
+			w := remoteWorld(t, fmt.Sprint("consumer-", i, "-", k))
 			s := &scene{world: w, script: script{topics: ids}, epoch: 1}
 			from.enter(s)
 			w.settle()
@@ -74,6 +76,23 @@ func TestStatesAreKafkas(t *testing.T) {
 			w.kafka.close()
 		}
 	}
+}
+
+// onlyOurs says whether a situation or a happening is one that only our own world can do.
+func onlyOurs(words ...string) bool {
+	for _, w := range words {
+		for _, part := range []string{"s pass", "partition lost", "transaction", "topic grows", "topic goes", "refused:", "loaded again", "first rebalance"} {
+			if strings.Contains(w, part) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// remoteWorld is a world whose group is the Apache Kafka's.
+func remoteWorld(t *testing.T, name string) *world {
+	return &world{t: t, topics: newTopics(), kafka: &remoteGroup{t: t, addr: *kafka, prefix: fmt.Sprintf("states-%d-%s-", os.Getpid(), name)}}
 }
 
 // due gives an answer that there should be some more time.
@@ -179,6 +198,22 @@ func (g *remoteGroup) named(groups []string) []string {
 
 // settle gives Kafka time: there is no telling when it has none left to do.
 func (g *remoteGroup) settle() { pass(300 * time.Millisecond) }
+
+// recreate deletes a topic and creates it again.
+func (g *remoteGroup) recreate(name string) {
+	c := dialKafka(g.t, g.addr)
+	defer c.conn.Close()
+	del := kmsg.NewPtrDeleteTopicsRequest()
+	del.TopicNames, del.TimeoutMillis = []string{name}, 30_000
+	c.do(1, del)
+	g.settle()
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.TimeoutMillis = 30_000
+	create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: name, NumPartitions: 1, ReplicationFactor: 1}}
+	for c.do(2, create).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode != 0 { // it is not gone yet
+		g.settle()
+	}
+}
 
 // close ends the connections.
 func (g *remoteGroup) close() {

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-var update = flag.Bool("update", false, "write testdata/states.txt anew")
+var update = flag.Bool("update", false, "write testdata/states-*.txt anew")
 
 // situation brings the group "g" into a state; the returned answer is of its member, whom the events are about.
 type situation struct {
@@ -64,6 +64,10 @@ var situations = []situation{
 		return w.do(9, staticReq("g", "", "i1")).(*kmsg.JoinGroupResponse)
 	}},
 	{"stable", func(w *world) *kmsg.JoinGroupResponse { return w.stable("g") }},
+	{"stable, another promised", func(w *world) *kmsg.JoinGroupResponse {
+		w.stable("g")
+		return w.do(9, joinReq("g", "", "range")).(*kmsg.JoinGroupResponse)
+	}},
 	{"stable, static", func(w *world) *kmsg.JoinGroupResponse { return w.stableStatic("g") }},
 	{"stable, loaded again", func(w *world) *kmsg.JoinGroupResponse {
 		j := w.stable("g")
@@ -178,6 +182,12 @@ var happenings = []struct {
 		r.Group = "g"
 		return w.send(0, r)
 	}},
+	{"delete offsets of a partition", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
+		r := kmsg.NewPtrOffsetDeleteRequest()
+		r.Group = "g"
+		r.Topics = []kmsg.OffsetDeleteRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetDeleteRequestTopicPartition{{Partition: 0}}}}
+		return w.send(0, r)
+	}},
 	{"delete group", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
 		r := kmsg.NewPtrDeleteGroupsRequest()
 		r.Groups = []string{"g"}
@@ -192,8 +202,7 @@ var happenings = []struct {
 		return nil
 	}},
 	{"topic deleted", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
-		w.topics.remove("t")
-		w.c.TopicsDeleted([]string{"t"})
+		w.deleteTopic("t")
 		return nil
 	}},
 	{"partition lost", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
@@ -202,14 +211,28 @@ var happenings = []struct {
 	}},
 }
 
-// TestEveryStateAndEvent lets everything happen in every state. testdata/states.txt says what the answer is ("waits" if there
+// versions are those of the Apache Kafka whose answers ours are held to.
+var versions = []string{"3.9.2", "4.4.0"}
+
+func statesFile(version string) string { return "testdata/states-" + version + ".txt" }
+
+// TestEveryStateAndEvent lets everything happen in every state. A file for each version of Kafka says what the answer is ("waits" if there
 // is none yet) and the group's state and size afterwards.
 func TestEveryStateAndEvent(t *testing.T) {
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) { everyStateAndEvent(t, version) })
+	}
+}
+
+func everyStateAndEvent(t *testing.T, version string) {
 	var b strings.Builder
 	for _, s := range situations {
 		fmt.Fprintf(&b, "%s\n", s.name)
 		for _, h := range happenings {
-			inBubble(t, func(set *Settings) { set.Group.InitialRebalanceDelay = initialDelay(s.name) }, func(w *world) {
+			settings := func(set *Settings) {
+				set.Kafka4, set.Group.InitialRebalanceDelay = version == "4.4.0", initialDelay(s.name)
+			}
+			inBubble(t, settings, func(w *world) {
 				j := s.enter(w)
 				answer := h.send(w, j)
 				synctest.Wait()
@@ -217,7 +240,7 @@ func TestEveryStateAndEvent(t *testing.T) {
 			})
 		}
 	}
-	const file = "testdata/states.txt"
+	file := statesFile(version)
 	if *update {
 		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
@@ -242,6 +265,16 @@ func initialDelay(situation string) time.Duration {
 	return 0
 }
 
+// deleteTopic deletes a topic with one partition; at an Apache Kafka it is there again afterwards, for the next one.
+func (w *world) deleteTopic(name string) {
+	if w.kafka != nil {
+		w.kafka.recreate(name)
+		return
+	}
+	w.topics.remove(name)
+	w.c.TopicsDeleted([]string{name})
+}
+
 // outcome is the name of an answer's error.
 func outcome(answer <-chan kmsg.Response) string {
 	if answer == nil {
@@ -260,7 +293,7 @@ func outcome(answer <-chan kmsg.Response) string {
 
 // summary is the state of a group, its generation and its members.
 func (w *world) summary(group string) string {
-	m := w.do(6, describeReq(group)).(*kmsg.DescribeGroupsResponse).Groups[0]
+	m := w.do(5, describeReq(group)).(*kmsg.DescribeGroupsResponse).Groups[0]
 	if m.ErrorCode != 0 && m.State == "" {
 		return kerr.TypedErrorForCode(m.ErrorCode).Message
 	}
