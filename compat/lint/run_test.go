@@ -14,7 +14,7 @@ import (
 // its last lines what it left out.
 func TestRunWithoutCompiler(t *testing.T) {
 	dir := t.TempDir()
-	for _, program := range []string{"bash", "env", "dirname", "id", "cat", "grep", "sed", "tr", "sort", "cmp", "mkdir", "rm", "git", "xargs"} {
+	for _, program := range []string{"bash", "env", "dirname", "id", "cat", "grep", "sed", "tr", "sort", "cmp", "mkdir", "rm", "git", "xargs", "mktemp", "tee", "head"} {
 		path, err := exec.LookPath(program)
 		if err != nil {
 			t.Fatal(err)
