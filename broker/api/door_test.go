@@ -98,7 +98,7 @@ func TestClientsAreServedOnceTheClusterIsKnown(t *testing.T) {
 	client := p.client()
 	r := produceOf(9, -1, to{"t", 0, records(t, record.BatchOptions{}, "v", clock.System.Now().UnixMilli())})
 	client.send(r)
-	ask[*kmsg.ApiVersionsResponse](p.client(), kmsg.NewPtrApiVersionsRequest())
+	p.untilSomebodyWaits()
 	p.topic("t", 1)
 	p.services.ServeClients()
 	if n := len(seen); n == 0 || seen[n-1].Key() != r.Key() {
@@ -113,19 +113,25 @@ func TestClientsAreServedOnceTheClusterIsKnown(t *testing.T) {
 func TestClientsAreTurnedAway(t *testing.T) {
 	p := newPlane(t)
 	p.services.HoldClients()
-	visitor, other := p.client(), p.client()
+	visitor := p.client()
 	visitor.send(kmsg.NewPtrMetadataRequest())
+	p.untilSomebodyWaits()
+	p.services.TurnAway()
+	if _, _, ok := visitor.frame(); ok {
+		t.Error("an answer instead of a closed connection")
+	}
+}
+
+// untilSomebodyWaits returns when a request is at the door. An answer on another connection does not tell.
+func (p *plane) untilSomebodyWaits() {
+	other := p.client()
 	for {
+		ask[*kmsg.ApiVersionsResponse](other, kmsg.NewPtrApiVersionsRequest())
 		p.services.door.mu.Lock()
 		waits := len(p.services.door.waiting) > 0
 		p.services.door.mu.Unlock()
 		if waits {
-			break
+			return
 		}
-		ask[*kmsg.ApiVersionsResponse](other, kmsg.NewPtrApiVersionsRequest())
-	}
-	p.services.TurnAway()
-	if _, _, ok := visitor.frame(); ok {
-		t.Error("an answer instead of a closed connection")
 	}
 }
