@@ -110,11 +110,12 @@ func TestOtherModesAreRefused(t *testing.T) {
 	}
 	n := start(t, f.Client())
 	const on = `{"features":{},"version":2,"status":1}`
-	for deadline := time.Now().Add(10 * time.Second); n.data(znode.FeaturePath) != on; {
-		if time.Now().After(deadline) {
-			t.Fatalf("features that were off: %s", n.data(znode.FeaturePath))
+	eventually(t, func() error {
+		if got := n.data(znode.FeaturePath); got != on {
+			return fmt.Errorf("features that were off: %s", got)
 		}
-	}
+		return nil
+	})
 }
 
 // A broker that is started again before its old session has run out waits for that; one whose id belongs to another gives up. Case

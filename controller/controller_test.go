@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gregor-broker/gregor/controller/store"
 	"github.com/gregor-broker/gregor/controller/store/embedded"
@@ -279,19 +280,21 @@ func TestOrdersAreRepeated(t *testing.T) {
 
 // A replica that the broker cannot store has no leader, and its topic is not reported as created.
 func TestReplicaThatCannotBeStored(t *testing.T) {
-	n := start(t, newStore(t))
-	n.server.mu.fail["a-0"] = kerr.KafkaStorageError.Code
-	r := newTopicRequest("a:2")
-	r.TimeoutMillis = 50
-	if resp := ask(n.CreateTopics, r); resp.Topics[0].ErrorCode != kerr.RequestTimedOut.Code {
-		t.Errorf("%+v", resp.Topics[0])
-	}
-	if got := n.data("/brokers/topics/a/partitions/0/state"); got != `{"controller_epoch":1,"leader":-1,"version":1,"leader_epoch":1,"isr":[1]}` {
-		t.Error(got)
-	}
-	if n.server.mu.metadata["a-0"] != -1 || n.server.mu.metadata["a-1"] != 1 {
-		t.Errorf("metadata %v", n.server.mu.metadata)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, newStore(t))
+		n.server.mu.fail["a-0"] = kerr.KafkaStorageError.Code
+		r := newTopicRequest("a:2")
+		r.TimeoutMillis = 50 // which pass in the bubble when all that follows from the failure is done
+		if resp := ask(n.CreateTopics, r); resp.Topics[0].ErrorCode != kerr.RequestTimedOut.Code {
+			t.Errorf("%+v", resp.Topics[0])
+		}
+		if got := n.data("/brokers/topics/a/partitions/0/state"); got != `{"controller_epoch":1,"leader":-1,"version":1,"leader_epoch":1,"isr":[1]}` {
+			t.Error(got)
+		}
+		if n.server.mu.metadata["a-0"] != -1 || n.server.mu.metadata["a-1"] != 1 {
+			t.Errorf("metadata %v", n.server.mu.metadata)
+		}
+	})
 }
 
 // Who waits for a topic to be served does not wait for one that somebody else deletes.

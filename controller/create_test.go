@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gregor-broker/gregor/controller/znode"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -91,48 +92,50 @@ func TestCreateTopicsRefusals(t *testing.T) {
 }
 
 func TestCreateTopicsAnswers(t *testing.T) {
-	n := start(t, newStore(t), func(o *Options) { o.Settings.NumPartitions = 3 })
-	r := configured(newTopicRequest("twice", "ok", "twice", "there.", "conf"), "retention.ms=7")
-	r.ValidateOnly = true
-	for round := range 2 {
-		resp := ask(n.CreateTopics, r)
-		var got []string
-		for _, rt := range resp.Topics {
-			got = append(got, fmt.Sprintf("%s %d %s %d×%d %d", rt.Topic, rt.ErrorCode, message(rt.ErrorMessage), rt.NumPartitions, rt.ReplicationFactor, len(rt.Configs)))
-			if hasID := rt.TopicID != [16]byte{}; hasID != (round == 1 && rt.ErrorCode == 0) {
-				t.Errorf("round %d, %s: id %x", round, rt.Topic, rt.TopicID)
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, newStore(t), func(o *Options) { o.Settings.NumPartitions = 3 })
+		r := configured(newTopicRequest("twice", "ok", "twice", "there.", "conf"), "retention.ms=7")
+		r.ValidateOnly = true
+		for round := range 2 {
+			resp := ask(n.CreateTopics, r)
+			var got []string
+			for _, rt := range resp.Topics {
+				got = append(got, fmt.Sprintf("%s %d %s %d×%d %d", rt.Topic, rt.ErrorCode, message(rt.ErrorMessage), rt.NumPartitions, rt.ReplicationFactor, len(rt.Configs)))
+				if hasID := rt.TopicID != [16]byte{}; hasID != (round == 1 && rt.ErrorCode == 0) {
+					t.Errorf("round %d, %s: id %x", round, rt.Topic, rt.TopicID)
+				}
 			}
+			want := []string{"twice 42 Found multiple entries for this topic. -1×-1 0", "ok 0 <null> 3×1 0", "twice 42 Found multiple entries for this topic. -1×-1 0",
+				"there. 0 <null> 3×1 0", "conf 0 <null> 3×1 1"}
+			if !slices.Equal(got, want) {
+				t.Errorf("round %d: %q", round, got)
+			}
+			r.ValidateOnly = false
 		}
-		want := []string{"twice 42 Found multiple entries for this topic. -1×-1 0", "ok 0 <null> 3×1 0", "twice 42 Found multiple entries for this topic. -1×-1 0",
-			"there. 0 <null> 3×1 0", "conf 0 <null> 3×1 1"}
-		if !slices.Equal(got, want) {
-			t.Errorf("round %d: %q", round, got)
+		if n.TopicConfigs("conf")["retention.ms"] != "7" || n.server.mu.ids["ok"] == [16]byte{} {
+			t.Error("not created as asked")
 		}
-		r.ValidateOnly = false
-	}
-	if n.TopicConfigs("conf")["retention.ms"] != "7" || n.server.mu.ids["ok"] == [16]byte{} {
-		t.Error("not created as asked")
-	}
-	if resp := ask(n.CreateTopics, assigned(newTopicRequest("manual"), []int32{-2, 1}, []int32{-1, 1})); resp.Topics[0].ErrorCode != 0 || resp.Topics[0].NumPartitions != 2 {
-		t.Errorf("manual: %+v", resp.Topics[0])
-	}
-	now := newTopicRequest("now")
-	now.TimeoutMillis = 0
-	if resp := ask(n.CreateTopics, now); resp.Topics[0].ErrorCode != 7 || resp.Topics[0].ErrorMessage != nil {
-		t.Errorf("without a timeout: %+v", resp.Topics[0])
-	}
-	// As in 3.9 a topic may be put on a broker that is not there; it has no leader until that comes.
-	later := assigned(newTopicRequest("later"), []int32{7})
-	later.TimeoutMillis = 30
-	if resp := ask(n.CreateTopics, later); resp.Topics[0].ErrorCode != 7 || n.data(znode.StatePath("later", 0)) != "<none>" {
-		t.Errorf("on a broker that is not there: %+v", resp.Topics[0])
-	}
-	if resp := n.delete("later", "now"); resp.Topics[0].ErrorCode != 0 || resp.Topics[1].ErrorCode != 0 {
-		t.Errorf("deleting those: %+v", resp.Topics)
-	}
-	if resp := n.create("later"); resp.Topics[0].ErrorCode != 36 || message(resp.Topics[0].ErrorMessage) != "Topic 'later' is marked for deletion." {
-		t.Errorf("while its broker is down: %d %s", resp.Topics[0].ErrorCode, message(resp.Topics[0].ErrorMessage))
-	}
+		if resp := ask(n.CreateTopics, assigned(newTopicRequest("manual"), []int32{-2, 1}, []int32{-1, 1})); resp.Topics[0].ErrorCode != 0 || resp.Topics[0].NumPartitions != 2 {
+			t.Errorf("manual: %+v", resp.Topics[0])
+		}
+		now := newTopicRequest("now")
+		now.TimeoutMillis = 0
+		if resp := ask(n.CreateTopics, now); resp.Topics[0].ErrorCode != 7 || resp.Topics[0].ErrorMessage != nil {
+			t.Errorf("without a timeout: %+v", resp.Topics[0])
+		}
+		// As in 3.9 a topic may be put on a broker that is not there; it has no leader until that comes.
+		later := assigned(newTopicRequest("later"), []int32{7})
+		later.TimeoutMillis = 30
+		if resp := ask(n.CreateTopics, later); resp.Topics[0].ErrorCode != 7 || n.data(znode.StatePath("later", 0)) != "<none>" {
+			t.Errorf("on a broker that is not there: %+v", resp.Topics[0])
+		}
+		if resp := n.delete("later", "now"); resp.Topics[0].ErrorCode != 0 || resp.Topics[1].ErrorCode != 0 {
+			t.Errorf("deleting those: %+v", resp.Topics)
+		}
+		if resp := n.create("later"); resp.Topics[0].ErrorCode != 36 || message(resp.Topics[0].ErrorMessage) != "Topic 'later' is marked for deletion." {
+			t.Errorf("while its broker is down: %d %s", resp.Topics[0].ErrorCode, message(resp.Topics[0].ErrorMessage))
+		}
+	})
 }
 
 func TestNextState(t *testing.T) {
