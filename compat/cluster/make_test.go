@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -25,10 +26,15 @@ func TestMakeCluster(t *testing.T) {
 	cmd.Env = append(os.Environ(), fmt.Sprint("CLUSTER_PORT=", broker), fmt.Sprint("ZOOKEEPER_PORT=", zookeeper),
 		"GREGOR_BIN="+harness.Binary(), "GREGOR_CACHE="+harness.Cache())
 	cmd.Stderr = cmd.Stdout
+	// A shell that starts the tests in the background has them ignore Ctrl-C, and what they start too. Who listens to a signal hands it on
+	// as it is by default.
+	ctrlC := make(chan os.Signal, 1)
+	signal.Notify(ctrlC, os.Interrupt)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
+	signal.Stop(ctrlC)
 	if err != nil {
 		t.Fatal(err)
 	}
