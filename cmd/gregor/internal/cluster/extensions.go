@@ -86,19 +86,22 @@ const (
 
 // awaitExtensions waits until every broker that answers goes by the setting as it is now.
 func (s session) awaitExtensions(ctx context.Context, on bool) error {
+	return awaitHeard(ctx, on, func() (map[int32]bool, error) {
+		known, _, err := Extended(ctx, s.raw)
+		return known, err
+	})
+}
+
+// awaitHeard asks until each broker says that the setting is on, or off. An error may be of the switch itself, at which brokers close the
+// connections of those who go on as before.
+func awaitHeard(ctx context.Context, on bool, ask func() (map[int32]bool, error)) error {
 	limit := time.After(heardWithin)
 	for {
-		known, _, err := Extended(ctx, s.raw)
-		if err != nil {
-			return err
+		known, err := ask()
+		if err == nil {
+			err = notHeard(known, on)
 		}
-		var late []int32
-		for _, id := range slices.Sorted(maps.Keys(known)) {
-			if known[id] != on {
-				late = append(late, id)
-			}
-		}
-		if len(late) == 0 {
+		if err == nil {
 			return nil
 		}
 		select {
@@ -106,9 +109,23 @@ func (s session) awaitExtensions(ctx context.Context, on bool) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-limit:
-			return fmt.Errorf("%s %s not go by it yet; gregor doctor cluster says more", brokersWord(late)+" "+cli.IDs(late), does(late))
+			return err
 		}
 	}
+}
+
+// notHeard is the error for brokers that do not go by the setting, nil if all do.
+func notHeard(known map[int32]bool, on bool) error {
+	var late []int32
+	for _, id := range slices.Sorted(maps.Keys(known)) {
+		if known[id] != on {
+			late = append(late, id)
+		}
+	}
+	if len(late) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s %s not go by it yet; gregor doctor cluster says more", brokersWord(late)+" "+cli.IDs(late), does(late))
 }
 
 // showExtensions says for which brokers the setting is on, and whether it can be switched on.
