@@ -43,7 +43,7 @@ func TestAutoCreationIsChargedWhereItIsAsked(t *testing.T) {
 	asked := 3 - c.Controller(t) // the other
 	const creator = "creator"
 	name := creator
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.ClientID(creator))
+	client, err := kgo.NewClient(harness.RetryEOF(), kgo.SeedBrokers(c.Addrs()...), kgo.ClientID(creator))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ type stage struct {
 }
 
 func newStage(t *testing.T, seeds []string, modern bool, replicas int16) *stage {
-	client, err := kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	client, err := kgo.NewClient(harness.RetryEOF(), kgo.SeedBrokers(seeds...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func (g *group) join(t testing.TB, revoke *gate, options ...kgo.Opt) *member {
 	t.Helper()
 	m := &member{group: g, revoke: revoke, ended: make(chan struct{})}
 	options = append([]kgo.Opt{
-		kgo.SeedBrokers(g.seeds...), kgo.ConsumerGroup(g.id), kgo.ConsumeTopics(g.topic), kgo.DisableAutoCommit(),
+		harness.RetryEOF(), kgo.SeedBrokers(g.seeds...), kgo.ConsumerGroup(g.id), kgo.ConsumeTopics(g.topic), kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MetadataMinAge(50 * time.Millisecond),
 		kgo.HeartbeatInterval(300 * time.Millisecond), kgo.SessionTimeout(20 * time.Second), kgo.RebalanceTimeout(40 * time.Second),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, p map[string][]int32) { g.take(m, p[g.topic]) }),

@@ -9,12 +9,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
+// RetryEOF has a client go on when a broker ends just after it was dialed. Without it franz-go takes that for a lack of SASL, and the
+// application gets an error that no other broken connection is.
+func RetryEOF() kgo.Opt { return kgo.AlwaysRetryEOF() }
+
 // Client returns a franz-go client of the broker that is closed at the end of the test.
 func Client(t testing.TB, b *Broker, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	client, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(b.Addr),
 		kgo.MetadataMinAge(10 * time.Millisecond),
+		RetryEOF(),
 	}, options...)...)
 	if err != nil {
 		t.Fatal(err)

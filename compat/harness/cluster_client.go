@@ -59,7 +59,7 @@ func NeedCluster(t testing.TB) {
 func (c *Cluster) Client(t testing.TB, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	client, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(c.Addrs()...), kgo.MetadataMinAge(50 * time.Millisecond),
+		kgo.SeedBrokers(c.Addrs()...), kgo.MetadataMinAge(50 * time.Millisecond), RetryEOF(),
 	}, options...)...)
 	if err != nil {
 		t.Fatal(err)
