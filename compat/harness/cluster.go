@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -290,13 +289,13 @@ func (c *Cluster) TryStop(id int) error {
 
 // Pause stops a broker's process (SIGSTOP), as if its machine stood still, until Resume or Kill.
 func (c *Cluster) Pause(id int) {
-	_ = syscall.Kill(c.Broker(id).Pid(), syscall.SIGSTOP)
+	c.Broker(id).process.pause()
 	c.paused[id-1] = true
 }
 
 // Resume ends a Pause.
 func (c *Cluster) Resume(id int) {
-	_ = syscall.Kill(c.Broker(id).Pid(), syscall.SIGCONT)
+	c.Broker(id).process.resume()
 	c.paused[id-1] = false
 }
 

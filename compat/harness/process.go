@@ -2,9 +2,11 @@ package harness
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -77,6 +79,39 @@ func (p *process) stop(limit time.Duration) bool {
 		p.kill()
 		return false
 	}
+}
+
+// pause stops the process (SIGSTOP) and returns once it stands still, where the system tells: the signal is on its way until the kernel
+// has next scheduled one of its threads, and the others run on meanwhile, which on a busy machine is long enough to answer a request.
+func (p *process) pause() {
+	if p.ended() {
+		return
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+	_ = poll(stopLimit, func() error {
+		if !p.ended() && runs(p.pid()) {
+			return errors.New("it runs")
+		}
+		return nil
+	})
+}
+
+func (p *process) resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// runs reports whether a thread of a process is not stopped. Where there is no /proc nobody knows.
+func runs(pid int) bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		name := bytes.LastIndexByte(text, ')') // which may have anything in it
+		if state := text[name+1:]; !bytes.HasPrefix(state, []byte(" T")) && !bytes.HasPrefix(state, []byte(" Z")) {
+			return true
+		}
+	}
+	return false
 }
 
 // tail returns the last lines of a log, at most max bytes.

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 )
 
@@ -91,10 +90,10 @@ func (e *Ensemble) Start(t testing.TB) {
 }
 
 // Pause stops the server's process, as if its machine stood still, until Resume.
-func (e *Ensemble) Pause() { _ = e.process.cmd.Process.Signal(syscall.SIGSTOP) }
+func (e *Ensemble) Pause() { e.process.pause() }
 
 // Resume ends a Pause.
-func (e *Ensemble) Resume() { _ = e.process.cmd.Process.Signal(syscall.SIGCONT) }
+func (e *Ensemble) Resume() { e.process.resume() }
 
 // sharedEnsemble is the ZooKeeper that the tests of one package use together.
 var sharedEnsemble struct {
