@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/gregor-broker/gregor/broker/api"
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/controller/store/storetest"
 	"github.com/gregor-broker/gregor/wire/clock"
@@ -27,6 +29,8 @@ type cluster struct {
 	dir     string
 	mu      sync.Mutex // of brokers, which those who dial read
 	brokers map[int32]*Broker
+
+	intercept func(c *api.Call, r kmsg.Request, serve func()) // of the brokers that are started with it
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -76,7 +80,7 @@ func (c *cluster) start(id int32, overrides ...string) *Broker {
 		c.t.Fatal(err)
 	}
 	b := New(Options{
-		Config: snapshot, Logger: zaptest.NewLogger(c.t, zaptest.Level(zap.WarnLevel)), Pipes: true, Store: c.tree.Client(),
+		Config: snapshot, Logger: zaptest.NewLogger(c.t, zaptest.Level(zap.WarnLevel)), Pipes: true, Store: c.tree.Client(), Intercept: c.intercept,
 		DialPeer: func(ctx context.Context, _ int32, address string) (net.Conn, error) { return c.dial(ctx, address) },
 	})
 	c.mu.Lock()

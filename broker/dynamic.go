@@ -3,6 +3,7 @@ package broker
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/controller/znode"
@@ -82,7 +83,8 @@ func connectionLimits(c *config.Snapshot) wire.ConnectionLimits {
 
 func cleanerSettings(c *config.Snapshot) cleaner.Settings {
 	return cleaner.Settings{
-		Backoff: config.CleanerBackoff.Of(c), DedupeBytes: config.CleanerDedupeBytes.Of(c), LoadFactor: config.CleanerLoadFactor.Of(c),
+		Backoff:     max(time.Millisecond, config.CleanerBackoff.Of(c)), // 0 would be the default
+		DedupeBytes: config.CleanerDedupeBytes.Of(c), LoadFactor: config.CleanerLoadFactor.Of(c),
 		BytesPerSecond: config.CleanerBytesPerSecond.Of(c),
 	}
 }

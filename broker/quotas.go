@@ -21,13 +21,18 @@ type clientQuotas struct {
 }
 
 func newClientQuotas(c *config.Snapshot, clk clock.Clock, logger *zap.Logger) *clientQuotas {
-	windows := quota.Windows{Num: config.QuotaWindows.Of(c), Size: config.QuotaWindow.Of(c)}
-	mutations := quota.Windows{Num: config.ControllerQuotaWindows.Of(c), Size: config.ControllerQuotaWindow.Of(c)}
+	windows, mutations := quotaWindows(c)
 	q := &clientQuotas{
 		clients: quota.NewClients(clk, windows, mutations), connections: quota.NewConnections(clk, windows), logger: logger,
 	}
 	q.paces(c)
 	return q
+}
+
+// quotaWindows are those of the clients' quotas, and of that for changes of topics.
+func quotaWindows(c *config.Snapshot) (clients, mutations quota.Windows) {
+	return quota.Windows{Num: config.QuotaWindows.Of(c), Size: config.QuotaWindow.Of(c)},
+		quota.Windows{Num: config.ControllerQuotaWindows.Of(c), Size: config.ControllerQuotaWindow.Of(c)}
 }
 
 // paces takes over how fast connections may come.

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"time"
+
 	"github.com/gregor-broker/gregor/broker/api"
 	"github.com/gregor-broker/gregor/broker/config"
 	"github.com/gregor-broker/gregor/broker/metadata"
@@ -9,9 +11,64 @@ import (
 	"github.com/gregor-broker/gregor/groupcoord"
 	"github.com/gregor-broker/gregor/groupcoord/consumer"
 	"github.com/gregor-broker/gregor/groupcoord/txn"
+	"github.com/gregor-broker/gregor/log"
 	"github.com/gregor-broker/gregor/log/record"
+	"github.com/gregor-broker/gregor/wire"
 	"github.com/gregor-broker/gregor/wire/ibp"
 )
+
+// logSettings are the values that the log directories honour.
+func logSettings(c *config.Snapshot) log.Options {
+	return log.Options{
+		Dirs: c.LogDirs(), LeaveOut: !c.Embedded(),
+		RecoveryThreadsPerDir:         config.RecoveryThreadsPerDir.Of(c),
+		InitialTaskDelay:              max(1, config.InitialTaskDelay.Of(c)), // 0 would be the default
+		RetentionCheckInterval:        config.RetentionCheckInterval.Of(c),
+		FlushCheckpointInterval:       orNever(config.FlushCheckpointInterval.Of(c)),
+		HWCheckpointInterval:          orNever(config.HighWatermarkCheckpoint.Of(c)),
+		StartOffsetCheckpointInterval: orNever(config.StartCheckpointInterval.Of(c)),
+		ProducerIDExpiration:          config.ProducerIDExpiration.Of(c),
+	}
+}
+
+// orNever is an interval of the logs, which take 0 for the default. With 0 Kafka does the thing once, when there is nothing to do yet.
+func orNever(interval time.Duration) time.Duration {
+	if interval == 0 {
+		return -1
+	}
+	return interval
+}
+
+// networkSettings are the values that the network layer honours.
+func networkSettings(c *config.Snapshot) wire.Config {
+	return wire.Config{
+		Processors: config.NumNetworkThreads.Of(c), Handlers: handlers(c),
+		QueuedMaxRequests:     config.QueuedMaxRequests.Of(c),
+		QueuedMaxRequestBytes: requestMemory(c),
+		MaxRequestBytes:       int32(config.SocketRequestMaxBytes.Of(c)),
+		ConnectionLimits:      connectionLimits(c),
+		IdleTimeout:           config.ConnectionsMaxIdle.Of(c),
+		SendBuffer:            config.SocketSendBuffer.Of(c),
+		ReceiveBuffer:         config.SocketReceiveBuffer.Of(c),
+		Backlog:               config.SocketListenBacklog.Of(c),
+	}
+}
+
+// replicaSettings are the values that partitions and followers honour.
+func replicaSettings(c *config.Snapshot, protocol ibp.Protocol) replica.Options {
+	return replica.Options{
+		ReplicaLagMax: config.ReplicaLagTimeMax.Of(c),
+		Fetchers:      config.ReplicaFetchers.Of(c),
+		Fetch: replica.FetchSettings{
+			MaxWait:        config.ReplicaFetchWaitMax.Of(c),
+			MinBytes:       int32(config.ReplicaFetchMinBytes.Of(c)),
+			MaxBytes:       int32(config.ReplicaFetchResponseMax.Of(c)),
+			PartitionBytes: int32(config.ReplicaFetchMaxBytes.Of(c)),
+			Backoff:        config.ReplicaFetchBackoff.Of(c),
+			Version:        protocol.Fetch, ListOffsetsVersion: protocol.ListOffsets,
+		},
+	}
+}
 
 // groupSettings are the values that the group coordinator honours.
 func groupSettings(c *config.Snapshot) groupcoord.Settings {

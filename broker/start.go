@@ -66,20 +66,10 @@ func (b *Broker) openLogs(ctx context.Context) error {
 	b.throttles = newThrottles(b.config, b.clock)
 	b.quotas = newClientQuotas(b.config, b.clock, b.logger)
 	b.topics = newTopicConfigs(b.live, b.throttles, id)
-	logs, err := log.OpenManager(ctx, log.Options{
-		Dirs: b.config.LogDirs(), Clock: b.clock, Logger: b.named(loglevel.Logs), BrokerID: id, ClusterID: b.clusterID,
-		LeaveOut:                      !b.config.Embedded(),
-		Defaults:                      b.topics.of("").log,
-		RecoveryThreadsPerDir:         config.RecoveryThreadsPerDir.Of(b.config),
-		InitialTaskDelay:              max(1, config.InitialTaskDelay.Of(b.config)), // 0 would be the default
-		RetentionCheckInterval:        config.RetentionCheckInterval.Of(b.config),
-		FlushCheckpointInterval:       config.FlushCheckpointInterval.Of(b.config),
-		HWCheckpointInterval:          config.HighWatermarkCheckpoint.Of(b.config),
-		StartOffsetCheckpointInterval: config.StartCheckpointInterval.Of(b.config),
-		ProducerIDExpiration:          config.ProducerIDExpiration.Of(b.config),
-		VerifyTransactions:            b.verifyTransactions,
-		Flushed:                       func(took time.Duration) { b.meter.Took(meter.Flush, took) },
-	})
+	o := logSettings(b.config)
+	o.Clock, o.Logger, o.BrokerID, o.ClusterID, o.Defaults = b.clock, b.named(loglevel.Logs), id, b.clusterID, b.topics.of("").log
+	o.VerifyTransactions, o.Flushed = b.verifyTransactions, func(took time.Duration) { b.meter.Took(meter.Flush, took) }
+	logs, err := log.OpenManager(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -93,20 +83,10 @@ func (b *Broker) openLogs(ctx context.Context) error {
 
 func (b *Broker) bindListeners(context.Context) error {
 	c := b.config
-	server, err := wire.New(wire.Config{
-		Processors: config.NumNetworkThreads.Of(c), Handlers: handlers(c),
-		QueuedMaxRequests:     config.QueuedMaxRequests.Of(c),
-		QueuedMaxRequestBytes: requestMemory(c),
-		MaxRequestBytes:       int32(config.SocketRequestMaxBytes.Of(c)),
-		ConnectionLimits:      connectionLimits(c),
-		TooFast:               b.quotas.connections.Admit,
-		Pace:                  b.quotas.connections.Pace,
-		IdleTimeout:           config.ConnectionsMaxIdle.Of(c),
-		SendBuffer:            config.SocketSendBuffer.Of(c),
-		ReceiveBuffer:         config.SocketReceiveBuffer.Of(c),
-		Backlog:               config.SocketListenBacklog.Of(c),
-		Clock:                 b.clock, Logger: b.named(loglevel.Network), Engine: b.engine(), Waiting: &b.waiting,
-	}, api.NewDispatcher(b.services))
+	o := networkSettings(c)
+	o.TooFast, o.Pace = b.quotas.connections.Admit, b.quotas.connections.Pace
+	o.Clock, o.Logger, o.Engine, o.Waiting = b.clock, b.named(loglevel.Network), b.engine(), &b.waiting
+	server, err := wire.New(o, api.NewDispatcher(b.services))
 	if err != nil {
 		return err
 	}
@@ -186,43 +166,7 @@ func (b *Broker) buildServices(context.Context) error {
 		return config.TopicDownconversion(b.live.Now(), s.Controller.TopicConfigs(topic))
 	}
 	b.joiner = b.newJoiner()
-	s.Replicas = replica.New(replica.Options{
-		BrokerID: s.BrokerID, Logs: s.Logs, Clock: b.clock, Logger: b.named(loglevel.Replicas), Pool: b.network.Go,
-		ConfigFor: func(topic string) *log.Config { return b.topics.of(topic).log },
-		MinISR:    func(topic string) int { return b.topics.of(topic).minISR },
-		Known: func(topic string, partition int32) bool {
-			return s.Metadata.Image().Partition(topic, partition) != nil
-		},
-		OnLeader: b.leadershipChanged,
-		OnISR:    func(before, after int) { s.Meter.ISRChanged(before, after) },
-
-		OnISRRefused: func() { s.Meter.ISRRefused() },
-		OnAppend:     func(topic string, bytes int, messages int64) { s.Meter.Appended(topic, bytes, messages) },
-		OnReplicated: func(bytes int, added bool) { s.Meter.Replicated(bytes, added) },
-		Join:         b.joiner.Join, VerifyTransactions: b.verifyTransactions,
-
-		BrokerEpoch: func() int64 { return s.Controller.BrokerEpoch() },
-		Online: func(id int32, tp log.TopicPartition) bool {
-			return s.Metadata.Image().Online(id, tp.Topic, tp.Partition)
-		},
-		Peers: func(id int32, clientID string) fetcher.Client {
-			return b.peers.Client(id, clientID, config.ReplicaSocketTimeout.Of(b.config))
-		},
-		NearReplica:   b.nearReplica(),
-		ReplicaLagMax: config.ReplicaLagTimeMax.Of(b.config),
-		Fetchers:      config.ReplicaFetchers.Of(b.config),
-		SendThrottle:  b.throttles.send, FetchThrottle: b.throttles.fetch,
-		Fetch: replica.FetchSettings{
-			MaxWait:        config.ReplicaFetchWaitMax.Of(b.config),
-			MinBytes:       int32(config.ReplicaFetchMinBytes.Of(b.config)),
-			MaxBytes:       int32(config.ReplicaFetchResponseMax.Of(b.config)),
-			PartitionBytes: int32(config.ReplicaFetchMaxBytes.Of(b.config)),
-			Backoff:        config.ReplicaFetchBackoff.Of(b.config),
-			Version:        b.protocol.Fetch, ListOffsetsVersion: b.protocol.ListOffsets,
-		},
-		AlterPartition: b.proposals.propose,
-		DirFailed:      b.dirFailed(),
-	})
+	s.Replicas = b.newReplicas()
 	b.topics.changed, b.topics.changedAll = s.Replicas.ConfigChanged, s.Replicas.DefaultsChanged
 	topics := groupMetadata{s.Metadata, b.clock.Now().UnixMilli()}
 	s.Groups = groupcoord.New(groupcoord.Options{
@@ -243,6 +187,29 @@ func (b *Broker) buildServices(context.Context) error {
 		})
 	}
 	return nil
+}
+
+// newReplicas makes the partitions.
+func (b *Broker) newReplicas() *replica.Manager {
+	s, o := b.services, replicaSettings(b.config, b.protocol)
+	o.BrokerID, o.Logs, o.Clock, o.Logger, o.Pool = s.BrokerID, s.Logs, b.clock, b.named(loglevel.Replicas), b.network.Go
+	o.ConfigFor = func(topic string) *log.Config { return b.topics.of(topic).log }
+	o.MinISR = func(topic string) int { return b.topics.of(topic).minISR }
+	o.Known = func(topic string, partition int32) bool { return s.Metadata.Image().Partition(topic, partition) != nil }
+	o.Online = func(id int32, tp log.TopicPartition) bool {
+		return s.Metadata.Image().Online(id, tp.Topic, tp.Partition)
+	}
+	o.BrokerEpoch = func() int64 { return s.Controller.BrokerEpoch() }
+	o.OnLeader = b.leadershipChanged
+	o.OnISR = func(before, after int) { s.Meter.ISRChanged(before, after) }
+	o.OnISRRefused = func() { s.Meter.ISRRefused() }
+	o.OnAppend = func(topic string, bytes int, messages int64) { s.Meter.Appended(topic, bytes, messages) }
+	o.OnReplicated = func(bytes int, added bool) { s.Meter.Replicated(bytes, added) }
+	o.Join, o.VerifyTransactions = b.joiner.Join, b.verifyTransactions
+	o.Peers = func(id int32, clientID string) fetcher.Client { return b.peers.Client(id, clientID, b.leaderTimeout()) }
+	o.NearReplica, o.SendThrottle, o.FetchThrottle = b.nearReplica(), b.throttles.send, b.throttles.fetch
+	o.AlterPartition, o.DirFailed = b.proposals.propose, b.dirFailed()
+	return replica.New(o)
 }
 
 // newPeers makes the connections to other brokers.
@@ -344,6 +311,9 @@ func machineName() string {
 
 // peerTimeout is how long another broker may take to answer.
 func (b *Broker) peerTimeout() time.Duration { return config.RequestTimeout.Of(b.config) }
+
+// leaderTimeout is how long a leader may take to answer a follower.
+func (b *Broker) leaderTimeout() time.Duration { return config.ReplicaSocketTimeout.Of(b.config) }
 
 // controllerTimeout is how long a broker may take to answer the controller, and the controller a broker.
 func (b *Broker) controllerTimeout() time.Duration {

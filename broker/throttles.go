@@ -14,8 +14,12 @@ type throttles struct {
 }
 
 func newThrottles(c *config.Snapshot, clk clock.Clock) *throttles {
-	w := quota.Windows{Num: config.ReplicationQuotaWindows.Of(c), Size: config.ReplicationQuotaWindow.Of(c)}
+	w := replicationWindows(c)
 	return &throttles{send: quota.NewReplication(clk, w), fetch: quota.NewReplication(clk, w)}
+}
+
+func replicationWindows(c *config.Snapshot) quota.Windows {
+	return quota.Windows{Num: config.ReplicationQuotaWindows.Of(c), Size: config.ReplicationQuotaWindow.Of(c)}
 }
 
 // limits takes the rates over.

@@ -22,16 +22,20 @@ func (b *Broker) verifyTransactions() bool { return config.TxnVerification.Of(b.
 
 // newJoiner returns what asks the transaction coordinators.
 func (b *Broker) newJoiner() *txnjoin.Joiner {
-	return txnjoin.New(txnjoin.Options{
-		Self: b.services.BrokerID, Coordinator: b.transactionCoordinator, Local: b.services.AddPartitionsToTxn,
-		Dial: func(broker int32) txnjoin.Client { return b.peers.Client(broker, b.clientID(), b.peerTimeout()) },
-		Pool: b.network.Go, Clock: b.clock, Logger: b.named(loglevel.Transactions),
-		RetryBackoff: config.TxnAddBackoff.Of(b.config), RetryMax: config.TxnAddRetryMax.Of(b.config),
-		Asked: func(took time.Duration, refused int) {
-			b.meter.Took(meter.Verification, took)
-			b.meter.Happened(meter.NotVerified, refused)
-		},
-	})
+	o := joinSettings(b.config)
+	o.Self, o.Coordinator, o.Local = b.services.BrokerID, b.transactionCoordinator, b.services.AddPartitionsToTxn
+	o.Dial = func(broker int32) txnjoin.Client { return b.peers.Client(broker, b.clientID(), b.peerTimeout()) }
+	o.Pool, o.Clock, o.Logger = b.network.Go, b.clock, b.named(loglevel.Transactions)
+	o.Asked = func(took time.Duration, refused int) {
+		b.meter.Took(meter.Verification, took)
+		b.meter.Happened(meter.NotVerified, refused)
+	}
+	return txnjoin.New(o)
+}
+
+// joinSettings are the values that the asking honours.
+func joinSettings(c *config.Snapshot) txnjoin.Options {
+	return txnjoin.Options{RetryBackoff: config.TxnAddBackoff.Of(c), RetryMax: config.TxnAddRetryMax.Of(c)}
 }
 
 // newTransactions returns the coordinator of transactions.

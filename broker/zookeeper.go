@@ -47,22 +47,28 @@ func (b *Broker) connectStore(ctx context.Context) error {
 func (b *Broker) openSession(ctx context.Context) error {
 	b.named(loglevel.ZooKeeper).Info("connecting to ZooKeeper", zap.String("zookeeper.connect", config.ZooKeeperConnect.Of(b.config)),
 		zap.Duration("for_at_most", config.ZooKeeperConnection.Of(b.config)))
-	session, err := zk.Open(ctx, zk.Options{
-		Connect:           config.ZooKeeperConnect.Of(b.config),
-		SessionTimeout:    config.ZooKeeperSession.Of(b.config),
-		ConnectionTimeout: config.ZooKeeperConnection.Of(b.config),
-		MaxInFlight:       config.ZooKeeperMaxInFlight.Of(b.config),
-		SetACL:            config.ZooKeeperSetACL.Of(b.config),
-		TLS:               zooKeeperTLS(b.config),
-		Answered:          func(took time.Duration) { b.meter.Took(meter.StoreRequest, took) },
-		Changed:           func(s zk.State) { b.meter.Happened(storeEvents[s], 1) },
-		Clock:             b.clock, Logger: b.named(loglevel.ZooKeeper),
-	})
+	o := sessionSettings(b.config)
+	o.Answered = func(took time.Duration) { b.meter.Took(meter.StoreRequest, took) }
+	o.Changed = func(s zk.State) { b.meter.Happened(storeEvents[s], 1) }
+	o.Clock, o.Logger = b.clock, b.named(loglevel.ZooKeeper)
+	session, err := zk.Open(ctx, o)
 	if err != nil {
 		return err
 	}
 	b.store = session
 	return nil
+}
+
+// sessionSettings are the values that the session with ZooKeeper honours.
+func sessionSettings(c *config.Snapshot) zk.Options {
+	return zk.Options{
+		Connect:           config.ZooKeeperConnect.Of(c),
+		SessionTimeout:    config.ZooKeeperSession.Of(c),
+		ConnectionTimeout: config.ZooKeeperConnection.Of(c),
+		MaxInFlight:       config.ZooKeeperMaxInFlight.Of(c),
+		SetACL:            config.ZooKeeperSetACL.Of(c),
+		TLS:               zooKeeperTLS(c),
+	}
 }
 
 // zooKeeperTLS is how to speak to ZooKeeper over TLS, nil for a connection in the clear.

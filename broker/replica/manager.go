@@ -96,7 +96,7 @@ type Options struct {
 	Fetch                       FetchSettings
 }
 
-// FetchSettings are how followers fetch. Zero values mean Kafka's defaults.
+// FetchSettings are how followers fetch. The zero value as a whole means Kafka's defaults; within others 0 is 0.
 type FetchSettings struct {
 	MaxWait            time.Duration // replica.fetch.wait.max.ms; 500 ms
 	MinBytes           int32         // replica.fetch.min.bytes; 1
@@ -108,10 +108,12 @@ type FetchSettings struct {
 }
 
 func (s *FetchSettings) fill() {
-	s.MaxWait = cmp.Or(s.MaxWait, 500*time.Millisecond)
-	s.MinBytes, s.MaxBytes, s.PartitionBytes = cmp.Or(s.MinBytes, 1), cmp.Or(s.MaxBytes, 10<<20), cmp.Or(s.PartitionBytes, 1<<20)
-	s.Backoff = cmp.Or(s.Backoff, time.Second)
-	s.Version, s.ListOffsetsVersion = cmp.Or(s.Version, ibp.Latest.Fetch), cmp.Or(s.ListOffsetsVersion, ibp.Latest.ListOffsets)
+	if *s == (FetchSettings{}) {
+		*s = FetchSettings{
+			MaxWait: 500 * time.Millisecond, MinBytes: 1, MaxBytes: 10 << 20, PartitionBytes: 1 << 20, Backoff: time.Second,
+			Version: ibp.Latest.Fetch, ListOffsetsVersion: ibp.Latest.ListOffsets,
+		}
+	}
 }
 
 // Following fetches what this broker follows; see fetcher.Set for the methods.
