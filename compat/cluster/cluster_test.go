@@ -72,12 +72,20 @@ func (r *tools) seeds() string {
 	return strings.Join(addrs, ",")
 }
 
-// zookeeper runs one command of 3.9's zookeeper-shell and returns the last line that it printed, which is the answer.
+// shellNews matches what zookeeper-shell prints beside an answer: another of its threads tells of the connection, before or after it.
+var shellNews = regexp.MustCompile(`^(Connecting to |WATCHER::$|WatchedEvent )`)
+
+// zookeeper runs one command of 3.9's zookeeper-shell and returns the last line of its answer.
 func (r *tools) zookeeper(t testing.TB, command ...string) string {
 	t.Helper()
 	out := harness.JavaTools(t, harness.V39).RunAlone(t, "zookeeper-shell", append([]string{"-server", r.cluster.ZooKeeper.Addr}, command...)...)
-	lines := strings.Split(strings.TrimSpace(out.Stdout), "\n")
-	return lines[len(lines)-1]
+	answer := ""
+	for line := range strings.Lines(out.Stdout) {
+		if line = strings.TrimSpace(line); line != "" && !shellNews.MatchString(line) {
+			answer = line
+		}
+	}
+	return answer
 }
 
 // wantMatch fails the test unless the output has something that matches each pattern.
