@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gregor-broker/gregor/log/record"
 	"github.com/gregor-broker/gregor/log/segment"
@@ -97,7 +96,19 @@ func TestReadTellsWhatItNeedsOfAborted(t *testing.T) {
 type renaming struct {
 	vfs.FS
 	during     func()
-	unreadable bool // transaction indexes are
+	opened     chan struct{} // a token when a log file has been opened
+	unreadable bool          // transaction indexes are
+}
+
+func (r *renaming) Open(name string) (vfs.File, error) {
+	f, err := r.FS.Open(name)
+	if strings.Contains(name, segment.LogSuffix) {
+		select {
+		case r.opened <- struct{}{}:
+		default:
+		}
+	}
+	return f, err
 }
 
 func (r *renaming) ReadFile(name string, max int) ([]byte, error) {
@@ -134,14 +145,14 @@ func TestReadDuringCompaction(t *testing.T) {
 	}
 	read := make(chan []AbortedTxn, 1)
 	fsys.during = func() {
+		fsys.opened = make(chan struct{}, 1)
 		go func() {
 			_, _, aborted := readCommitted(t, l, 0, 1)
 			read <- aborted
 		}()
-		select {
-		case list := <-read:
-			read <- list
-		case <-time.After(50 * time.Millisecond): // it waits until the names are there
+		<-fsys.opened // it has the old segment, and loads its indexes next
+		for range 1000 {
+			yield() // it would get them now if it did not wait until the names are there
 		}
 	}
 	before, err := l.Read(0, 1, Committed, true)
@@ -150,6 +161,7 @@ func TestReadDuringCompaction(t *testing.T) {
 	}
 	before.Part.File.Release()
 	segs[0].Unload()
+	segs[0].Close()
 	if err := l.Replace(segs[:1], []*segment.Segment{cleaned}); err != nil {
 		t.Fatal(err)
 	}
