@@ -3,10 +3,10 @@ package datadir
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -204,10 +204,10 @@ func TestImport(t *testing.T) {
 	harness.CreateTopic(t, kafka, "with.dots-and-dashes_1", 2)
 	fill(t, kafka, "formats", kgo.NoCompression(), kversion.V0_9_0(), 100)
 	fill(t, kafka, "formats", kgo.GzipCompression(), kversion.V0_9_0(), 100)
-	setConfig(t, kafka, "formats", "message.format.version", "0.10.2")
+	setFormat(t, kafka, "formats", "0.10.2")
 	fill(t, kafka, "formats", kgo.NoCompression(), kversion.V0_10_2(), 100)
 	fill(t, kafka, "formats", kgo.SnappyCompression(), kversion.V0_10_2(), 100)
-	setConfig(t, kafka, "formats", "message.format.version", "2.8")
+	setFormat(t, kafka, "formats", "2.8")
 	for _, codec := range []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()} {
 		fill(t, kafka, "formats", codec, nil, 100)
 		fill(t, kafka, "codecs", codec, nil, 300)
@@ -253,6 +253,22 @@ func TestImport(t *testing.T) {
 	}
 }
 
+// setFormat has Kafka 3.9 write a topic in the format of a version from now on. Its log goes by a setting some time after the broker has
+// told it: changes are taken up one after the other, so it does once the next one is being worked on.
+func setFormat(t testing.TB, kafka *harness.Broker, topic, version string) {
+	t.Helper()
+	setConfig(t, kafka, topic, "message.format.version", version)
+	next := fmt.Sprint(60_000 + len(kafka.Log())) // which no change had before
+	setConfig(t, kafka, topic, "file.delete.delay.ms", next)
+	working := regexp.MustCompile(`Processing override for entityPath: topics/` + topic + ` with config: .*file\.delete\.delay\.ms -> ` + next)
+	harness.Eventually(t, time.Minute, func() error {
+		if !working.MatchString(kafka.Log()) {
+			return fmt.Errorf("it does not work on file.delete.delay.ms=%s", next)
+		}
+		return nil
+	})
+}
+
 func setConfig(t testing.TB, b *harness.Broker, topic, key, value string) {
 	t.Helper()
 	admin := kadm.NewClient(harness.Client(t, b))
@@ -263,18 +279,6 @@ func setConfig(t testing.TB, b *harness.Broker, topic, key, value string) {
 	if err != nil {
 		t.Fatalf("set %s of %s: %v", key, topic, err)
 	}
-	harness.Eventually(t, time.Minute, func() error {
-		configs, err := admin.DescribeTopicConfigs(context.Background(), topic)
-		if err != nil {
-			return err
-		}
-		for _, c := range configs[0].Configs {
-			if c.Key == key && c.Value != nil && *c.Value == value {
-				return nil
-			}
-		}
-		return errors.New("not set")
-	})
 }
 
 func topicIDs(t testing.TB, b *harness.Broker) map[string]kadm.TopicID {
