@@ -85,12 +85,16 @@ func TestUnreadAnswers(t *testing.T) {
 	}
 	reader := raw.Dial(t, b.Addr)
 	reader.Send(ask) // answered last, if the others' answers are made
-	answered := make(chan kmsg.Response, 1)
+	type answer struct {
+		response kmsg.Response
+		err      error
+	}
+	answered := make(chan answer, 1)
 	go func() {
-		response, _ := reader.TryReceive()
-		answered <- response
+		response, err := reader.TryReceive()
+		answered <- answer{response, err}
 	}()
-	most, last := int64(0), kmsg.Response(nil)
+	most, last := int64(0), answer{}
 	for range looks {
 		most = max(most, memory(t, b.Pid()))
 		select {
@@ -101,11 +105,11 @@ func TestUnreadAnswers(t *testing.T) {
 	for _, c := range idle {
 		c.Close()
 	}
-	if last == nil {
+	if last == (answer{}) {
 		last = <-answered
 	}
-	if r, ok := last.(*kmsg.DescribeConfigsResponse); !ok || len(r.Resources) != answers || len(r.Resources[1].Configs) == 0 {
-		t.Error("who reads is not answered in full")
+	if r, ok := last.response.(*kmsg.DescribeConfigsResponse); !ok || len(r.Resources) != answers || len(r.Resources[1].Configs) == 0 {
+		t.Errorf("who reads is not answered in full: %v", last.err)
 	}
 	if grown := most - before; grown > limit {
 		t.Errorf("%d unread answers cost %d MB of memory", connections, grown>>20)
