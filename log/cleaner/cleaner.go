@@ -243,7 +243,7 @@ func (c *Cleaner) forget() {
 func (c *Cleaner) dirtiest(nowMs int64) (best candidate, found bool) {
 	ratio, delayMs := 0.0, int64(0)
 	for _, l := range c.o.Logs.All() {
-		if !l.Config().Compact || c.failed[l].until > c.o.Clock.Monotonic() {
+		if f, failed := c.failed[l]; !l.Config().Compact || failed && f.until > c.o.Clock.Monotonic() {
 			continue
 		}
 		delete(c.failed, l)
