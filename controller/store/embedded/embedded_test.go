@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -85,19 +86,27 @@ func TestCommittedNodesOutliveTheProcess(t *testing.T) {
 
 func TestConcurrentCommitsShareSyncs(t *testing.T) {
 	s := opened(t, filepath.Join(t.TempDir(), "metadata"))
-	before := s.db.Stats()
+	before, first := s.db.Stats(), transaction(t, s)
 	const callers = 64
 	var wg sync.WaitGroup
-	s.state.RLock() // holds the first commit, so that the others queue up behind it
-	for i := range callers {
+	commit := func(i int) {
 		wg.Go(func() {
 			if _, err := s.Commit(context.Background(), store.Create(fmt.Sprintf("/%d", i), nil, store.Persistent)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	for len(s.queue) < callers/2 {
-		<-clockTick()
+	s.state.RLock() // holds the first commit, so that the others queue up behind it
+	commit(0)
+	for s.state.TryRLock() { // it does not wait for us yet, and may still take others along
+		s.state.RUnlock()
+		runtime.Gosched()
+	}
+	for i := range callers - 1 {
+		commit(i + 1)
+	}
+	for len(s.queue) < callers-1 {
+		runtime.Gosched()
 	}
 	s.state.RUnlock()
 	wg.Wait()
@@ -105,36 +114,29 @@ func TestConcurrentCommitsShareSyncs(t *testing.T) {
 	if n := after.TxStats.GetWrite() - before.TxStats.GetWrite(); n > callers*3 {
 		t.Errorf("%d pages written by %d concurrent commits", n, callers)
 	}
-	if tx, _ := s.db.Begin(false); tx != nil {
-		if n := tx.ID(); n > 12 {
-			t.Errorf("%d transactions for %d concurrent commits", n, callers)
-		}
-		tx.Rollback()
+	if n := transaction(t, s) - first; n != 2 {
+		t.Errorf("%d transactions for %d concurrent commits, want one for the first and one for all that came meanwhile", n, callers)
 	}
 }
 
-// clockTick yields to other goroutines for a moment.
-func clockTick() <-chan struct{} {
-	c := make(chan struct{})
-	go close(c)
-	return c
+// transaction is the number of the last transaction.
+func transaction(t *testing.T, s *Store) int {
+	t.Helper()
+	tx, err := s.db.Begin(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	return tx.ID()
 }
 
 func TestEphemeralCommitsNeedNoSync(t *testing.T) {
 	s := opened(t, filepath.Join(t.TempDir(), "metadata"))
-	id := func() int {
-		tx, err := s.db.Begin(false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tx.Rollback()
-		return tx.ID()
-	}
-	before := id()
+	before := transaction(t, s)
 	if _, err := s.Commit(context.Background(), store.Create("/e", nil, store.Ephemeral), store.Set("/e", []byte("x"), 0)); err != nil {
 		t.Fatal(err)
 	}
-	if after := id(); after != before {
+	if after := transaction(t, s); after != before {
 		t.Errorf("transaction %d after %d", after, before)
 	}
 }
