@@ -71,19 +71,28 @@ func (c *Connection) Servers() ([]string, error) {
 	return all, nil
 }
 
-// Client connects to the broker and makes sure that it answers. The caller closes the client.
+// Client makes sure that a broker answers and returns a client of it. The caller closes the client.
 func (c *Connection) Client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
-	client, err := c.client(opts...)
-	if err != nil {
+	if err := c.answers(ctx); err != nil {
 		return nil, err
 	}
+	// Whoever was answered lacks no SASL: a broker that closes a connection at once is one that ends.
+	return c.client(append(opts, kgo.AlwaysRetryEOF())...)
+}
+
+// answers makes sure that a broker answers.
+func (c *Connection) answers(ctx context.Context) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	if err := client.Ping(ctx); err != nil {
-		client.Close()
-		return nil, noAnswer(c.servers, err)
+		return noAnswer(c.servers, err)
 	}
-	return client, nil
+	return nil
 }
 
 // noAnswer says why none of the addresses answers, in the words of the system, and where to find out more.
