@@ -5,8 +5,8 @@
 // replays its partition, then answers requests, one goroutine for all its groups. Package group is the state machine of a
 // classic group, package offset the committed offsets of one, package schema the records that both are stored as.
 //
-// The answers are those of Apache Kafka 4.4.0 (testdata/answers-4.4.0.txt, states-4.4.0.txt), or of 3.9 where Settings.Kafka4 is off and
-// the two differ. Known differences:
+// The answers are those of Apache Kafka 4.4.0 (testdata: answers, states, walks), or of 3.9 where Settings.Kafka4 is off and the two
+// differ. Known differences:
 //
 //   - OffsetCommit and OffsetFetch v0 are served like the later versions where there is no ZooKeeper; Kafka 3.9 and 4.4 refuse
 //     them there. On ZooKeeper they are not the coordinator's affair (broker/oldoffsets).
