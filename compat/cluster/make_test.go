@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gregor-broker/gregor/compat/harness"
 )
@@ -38,8 +39,10 @@ func TestMakeCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	hangs := time.AfterFunc(5*limit, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // so that its output ends
 	ended := false
 	t.Cleanup(func() {
+		hangs.Stop()
 		if !ended {
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 			_ = cmd.Wait()
