@@ -165,7 +165,9 @@ func (s *Suite) drain(t *testing.T) {
 	four := within(t, "arrives", parked)
 
 	drained := make(chan error, 1)
-	go func() { drained <- r.server.Drain(deadline(t)) }()
+	told := &waitedFor{Context: deadline(t), waits: make(chan struct{})}
+	go func() { drained <- r.server.Drain(told) }()
+	within(t, "every connection is told", told.waits) // that one of them ends does not say so of the others
 	idle.expectEnd()
 	if nc, err := net.Dial("tcp", r.addr); err == nil {
 		nc.Close()
@@ -193,6 +195,18 @@ func (s *Suite) drain(t *testing.T) {
 		t.Errorf("request %d was served while the server drained", r.Header.CorrelationID)
 	default:
 	}
+}
+
+// waitedFor is a context that tells when somebody begins to wait for its end.
+type waitedFor struct {
+	context.Context
+	once  sync.Once
+	waits chan struct{}
+}
+
+func (c *waitedFor) Done() <-chan struct{} {
+	c.once.Do(func() { close(c.waits) })
+	return c.Context.Done()
 }
 
 func (s *Suite) drainDeadline(t *testing.T) {
