@@ -12,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gregor-broker/gregor/broker/api"
-	"github.com/gregor-broker/gregor/broker/quota"
 )
 
 // changes are keys whose change while the broker runs takes hold in a part that does not look at the configuration at each use; without
@@ -28,14 +27,7 @@ var changes = []struct {
 	}},
 	{"leader.replication.throttled.rate=1", func(_ *testing.T, b *Broker, _ *kgo.Client) bool { return full(b.throttles.send) }},
 	{"follower.replication.throttled.rate=1", func(_ *testing.T, b *Broker, _ *kgo.Client) bool { return full(b.throttles.fetch) }},
-	{"max.connection.creation.rate=1", func(_ *testing.T, b *Broker, _ *kgo.Client) bool {
-		for range 100 {
-			if b.quotas.connections.Pace("PLAINTEXT") > 0 {
-				return true
-			}
-		}
-		return false
-	}},
+	{"max.connection.creation.rate=1", func(_ *testing.T, b *Broker, _ *kgo.Client) bool { return heldUp(b.quotas) }},
 	{"producer.id.expiration.ms=1000", func(t *testing.T, _ *Broker, cl *kgo.Client) bool {
 		time.Sleep(21 * time.Minute) // every ten it is looked who has expired
 		r := kmsg.NewPtrDescribeProducersRequest()
@@ -47,12 +39,6 @@ var changes = []struct {
 		text, err := os.ReadFile(filepath.Join(b.config.LogDirs()[0], "cleaner-offset-checkpoint"))
 		return err == nil && strings.Contains(string(text), "\nt 0 ")
 	}},
-}
-
-// full says whether a hundred bytes at once are more than a throttle lets pass.
-func full(throttle *quota.Replication) bool {
-	throttle.Record(100)
-	return throttle.Exceeded()
 }
 
 func TestChangesTakeHold(t *testing.T) {

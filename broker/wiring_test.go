@@ -85,17 +85,21 @@ func (g given) generatedID() int32 {
 	return id
 }
 
-// exceeded says whether a hundred bytes at once are more than a throttle lets pass.
+// exceeded says whether a throttle of a configuration lets no hundred bytes at once pass.
 func (g given) exceeded(which func(*throttles) *quota.Replication) bool {
 	t := newThrottles(g.c, clock.System)
 	t.limits(g.c)
-	which(t).Record(100)
-	return which(t).Exceeded()
+	return full(which(t))
+}
+
+// full says whether a hundred bytes at once are more than a throttle lets pass.
+func full(throttle *quota.Replication) bool {
+	throttle.Record(100)
+	return throttle.Exceeded()
 }
 
 // heldUp says whether any of a hundred connections at once has to wait.
-func (g given) heldUp() bool {
-	q := newClientQuotas(g.c, clock.System, zap.NewNop())
+func heldUp(q *clientQuotas) bool {
 	for range 100 {
 		if q.connections.Pace("PLAINTEXT") > 0 {
 			return true
@@ -186,7 +190,7 @@ var wiredAlone = []wiredKey{
 	{"max.connections=60", func(g given) any { return g.network().MaxConnections }, 60},
 	{"max.connections.per.ip=61", func(g given) any { return g.network().MaxConnectionsPerIP }, 61},
 	{"max.connections.per.ip.overrides=127.0.0.9:62", func(g given) any { return g.network().PerIPOverrides }, map[string]int{"127.0.0.9": 62}},
-	{"max.connection.creation.rate=1", func(g given) any { return g.heldUp() }, true},
+	{"max.connection.creation.rate=1", func(g given) any { return heldUp(newClientQuotas(g.c, clock.System, zap.NewNop())) }, true},
 	{"quota.window.num=63", func(g given) any { return g.windows()[0].Num }, 63},
 	{"quota.window.size.seconds=64", func(g given) any { return g.windows()[0].Size }, 64 * time.Second},
 	{"controller.quota.window.num=65", func(g given) any { return g.windows()[1].Num }, 65},

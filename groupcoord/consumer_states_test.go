@@ -140,9 +140,7 @@ var otherSteps = []step{
 		return s.send(9, r)
 	}},
 	{"delete group", func(s *scene) <-chan kmsg.Response {
-		r := kmsg.NewPtrDeleteGroupsRequest()
-		r.Groups = []string{"g"}
-		return s.send(2, r)
+		return s.send(2, deleteGroupReq())
 	}},
 	{"topic grows, heartbeat", func(s *scene) <-chan kmsg.Response {
 		s.world.topics.add("ta", 6, 0xA)

@@ -183,15 +183,10 @@ var happenings = []struct {
 		return w.send(0, r)
 	}},
 	{"delete offsets of a partition", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
-		r := kmsg.NewPtrOffsetDeleteRequest()
-		r.Group = "g"
-		r.Topics = []kmsg.OffsetDeleteRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetDeleteRequestTopicPartition{{Partition: 0}}}}
-		return w.send(0, r)
+		return w.send(0, offsetDeleteReq())
 	}},
 	{"delete group", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
-		r := kmsg.NewPtrDeleteGroupsRequest()
-		r.Groups = []string{"g"}
-		return w.send(2, r)
+		return w.send(2, deleteGroupReq())
 	}},
 	{"10 s pass", func(w *world, _ *kmsg.JoinGroupResponse) <-chan kmsg.Response {
 		pass(10 * time.Second)
@@ -282,13 +277,32 @@ func outcome(answer <-chan kmsg.Response) string {
 	}
 	select {
 	case resp := <-answer:
-		if err := kerr.TypedErrorForCode(codeOf(resp)); err != nil {
-			return err.Message
-		}
-		return "NONE"
+		return codeName(codeOf(resp))
 	default:
 		return "waits"
 	}
+}
+
+func codeName(code int16) string {
+	if err := kerr.TypedErrorForCode(code); err != nil {
+		return err.Message
+	}
+	return "NONE"
+}
+
+// offsetDeleteReq deletes what the group "g" has committed for a partition.
+func offsetDeleteReq() *kmsg.OffsetDeleteRequest {
+	r := kmsg.NewPtrOffsetDeleteRequest()
+	r.Group = "g"
+	r.Topics = []kmsg.OffsetDeleteRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetDeleteRequestTopicPartition{{Partition: 0}}}}
+	return r
+}
+
+// deleteGroupReq deletes the group "g".
+func deleteGroupReq() *kmsg.DeleteGroupsRequest {
+	r := kmsg.NewPtrDeleteGroupsRequest()
+	r.Groups = []string{"g"}
+	return r
 }
 
 // summary is the state of a group, its generation and its members.

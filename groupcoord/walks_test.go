@@ -80,15 +80,10 @@ var asked = []struct {
 	{"commit from outside", func(w *world, p *walker) <-chan kmsg.Response { return w.send(9, commitReq("g", -1, "", "t", 7, 0)) }},
 	{"fetch", func(w *world, p *walker) <-chan kmsg.Response { return w.send(8, fetchReq("g", "t", 0)) }},
 	{"delete offsets", func(w *world, p *walker) <-chan kmsg.Response {
-		r := kmsg.NewPtrOffsetDeleteRequest()
-		r.Group = "g"
-		r.Topics = []kmsg.OffsetDeleteRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetDeleteRequestTopicPartition{{Partition: 0}}}}
-		return w.send(0, r)
+		return w.send(0, offsetDeleteReq())
 	}},
 	{"delete group", func(w *world, p *walker) <-chan kmsg.Response {
-		r := kmsg.NewPtrDeleteGroupsRequest()
-		r.Groups = []string{"g"}
-		return w.send(2, r)
+		return w.send(2, deleteGroupReq())
 	}},
 }
 
@@ -174,13 +169,6 @@ func (k *walk) note(p *walker) {
 	}
 	fmt.Fprintf(&k.said, "  %s, %s: %s%s\n", p.name, p.does, codeName(codeOf(p.heard)), k.more(p, p.heard))
 	p.answer, p.heard = nil, nil
-}
-
-func codeName(code int16) string {
-	if err := kerr.TypedErrorForCode(code); err != nil {
-		return err.Message
-	}
-	return "NONE"
 }
 
 // more is what there is in an answer besides its first error.
